@@ -1,4 +1,4 @@
-//! What the account costs one request on its own thread, and the thread that drains the rings:
+//! The cost of the account to a request on its own thread, and to the thread that drains the rings:
 //! nanoseconds of each, over a loop of requests in memory.
 #![allow(clippy::print_stdout, reason = "an example tells what it has measured")]
 

@@ -26,10 +26,10 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// Records that a thread counts when it has a moment: some 10 µs.
 const COUNTED_IN_A_MOMENT: usize = 160;
-/// What whoever counts works at.
+/// The work of the threads that count.
 static ACCOUNT: Job = Job::new("account");
 
-/// How much is accounted for.
+/// The extent of the account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
     /// No readings are taken.
@@ -71,7 +71,7 @@ impl FromStr for Accounting {
 pub struct Names {
     /// Operations of the API.
     pub operations: &'static [&'static str],
-    /// How requests can end.
+    /// The outcomes of requests.
     pub outcomes: &'static [&'static str],
     /// Parts of `execute`, at most [`PARTS_MAX`].
     pub parts: &'static [&'static str],
@@ -88,7 +88,7 @@ impl Names {
     }
 }
 
-/// What is told of each record, with its total in ticks.
+/// The receiver of each record, with its total in ticks.
 type Listener = Box<dyn FnMut(&Record, u64) + Send>;
 
 /// The account of a server; one for the process, shared by its threads.
@@ -121,7 +121,7 @@ pub(crate) struct State {
     second: u64,
 }
 
-/// What is read of one recorder.
+/// The readings of one recorder.
 pub(crate) struct Reading {
     pub(crate) ring: Arc<Ring>,
     next: u64,
@@ -167,7 +167,7 @@ impl Account {
         self.state().watch.history = History::new(records.max(1));
     }
 
-    /// How much is accounted for.
+    /// The extent of the account.
     #[must_use]
     pub fn accounting(&self) -> Accounting {
         self.shared.accounting
@@ -269,7 +269,7 @@ impl Account {
         state.count(&self.shared, None, u64::MAX);
     }
 
-    /// What was recorded within the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
+    /// The records of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
     /// window begins on a whole second), or since the start.
     #[must_use]
     pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {

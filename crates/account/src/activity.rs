@@ -1,4 +1,4 @@
-//! What runs beside the requests: background jobs, each with a number, a beginning and an end.
+//! Background jobs that run beside the requests, each with a number, a beginning and an end.
 //!
 //! Requests read nothing of it. Whoever runs a job notes its beginning and its end here, both under
 //! a lock that nobody else takes often, and which requests it overlapped follows afterwards from
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Mutex, MutexGuard};
 
-/// How many kinds of jobs there may be.
+/// The largest number of kinds of jobs.
 pub const JOB_KINDS_MAX: usize = 16;
 /// Jobs that are remembered after their end.
 pub const JOBS_KEPT: usize = 4_096;
@@ -44,16 +44,16 @@ impl JobKind {
 pub struct Job {
     /// Its number: later jobs have higher ones, and the first has 1.
     pub id: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: JobKind,
-    /// When it began.
+    /// Its beginning.
     pub began: Ticks,
-    /// When it ended; nothing while it runs.
+    /// Its end; nothing while it runs.
     pub ended: Option<Ticks>,
 }
 
 impl Job {
-    /// Whether it ran at some moment from `from` to `to`.
+    /// True if it ran at some moment from `from` to `to`.
     fn overlaps(&self, from: Ticks, to: Ticks) -> bool {
         self.began <= to && self.ended.is_none_or(|ended| ended >= from)
     }
@@ -227,7 +227,7 @@ impl Drop for JobGuard {
     }
 }
 
-/// When jobs of each kind ran within a stretch of time, for many questions at once.
+/// The runs of each kind of job within a stretch of time, for many questions at once.
 #[derive(Default)]
 pub(crate) struct Spans {
     /// Before this, nothing is known here.

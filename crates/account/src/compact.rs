@@ -5,7 +5,7 @@
 
 /// Bits that the fraction of a 32-bit float has beyond ten.
 const CUT_BITS: u32 = 13;
-/// What is subtracted from such a float's upper bits, so that one tick is the least above zero.
+/// Subtracted from such a float's upper bits, so that one tick is the least above zero.
 const BIAS: u32 = 126 << 10;
 /// The longest duration: 48 years at 3 GHz. Longer ones are taken for it.
 const TICKS_MAX: u64 = 1 << 62;

@@ -44,7 +44,7 @@ impl BucketTable {
     }
 }
 
-/// What was counted of one measure.
+/// The counts of one measure.
 struct Counted {
     buckets: Buckets,
     min_ticks: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Filling {
     /// Sums in ticks, by number; grown on demand, as most are never met.
     shapes: Vec<Option<Box<Shape>>>,
     count: u64,
-    /// What the store counted, with sums in ticks.
+    /// The store's counts, with sums in ticks.
     work: Box<WorkSums>,
 }
 

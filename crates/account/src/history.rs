@@ -17,7 +17,7 @@ pub const HISTORY_RECORDS: usize = 1 << 17;
 pub(crate) struct History {
     records: Vec<[u64; RECORD_WORDS]>,
     capacity: usize,
-    /// Where the oldest stands, once all room is taken.
+    /// The index of the oldest, once all room is taken.
     oldest: usize,
 }
 
@@ -27,8 +27,8 @@ impl History {
         History { records: Vec::new(), capacity, oldest: 0 }
     }
 
-    /// Whether so many more have their places. Otherwise those that are there may have to move to
-    /// a larger one, all 16 MiB of them.
+    /// True if there is room for so many more. Otherwise those that are there may have to move to a
+    /// larger place, all 16 MiB of them.
     pub(crate) fn has_room_for(&self, records: usize) -> bool {
         let held = self.records.len();
         held == self.capacity || held + records <= self.records.capacity()

@@ -1,4 +1,4 @@
-//! How much likelier a request is slow while a background job runs.
+//! Interference: how much likelier a request is slow while a background job runs.
 //!
 //! Counted is, for each operation and kind of job, how many requests overlapped such a job and how
 //! many of them were slow. From that follows a ratio of two shares, the lift. It is coincidence and
@@ -105,7 +105,7 @@ fn merge(into: &mut [Counts], from: &[Counts]) {
     into.iter_mut().zip(from).for_each(|(into, from)| into.merge(from));
 }
 
-/// What is known of one operation and one kind of job.
+/// The figures of one operation and one kind of job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lift {
     /// The kind of job.

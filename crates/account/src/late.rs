@@ -1,4 +1,4 @@
-//! What comes to light of a request only after its answer.
+//! Facts of a request that come to light only after its answer.
 //!
 //! A store beyond the process may tell where it spent a request's time, but later than it answers,
 //! and a request that waited for that would be slow for being looked at. So its record waits: the
@@ -14,12 +14,12 @@ use crate::record::Record;
 
 /// Records that are held back at a time; further ones are counted as they are.
 const HELD_MAX: usize = 1_024;
-/// What was told of requests whose records have not been drained; of more, the oldest is forgotten.
+/// Facts of requests whose records have not been drained; of more, the oldest is forgotten.
 const TOLD_MAX: usize = 1_024;
-/// How long a record is held back, and what was told kept for one.
+/// The time for which a record is held back, and late facts are kept for one.
 const WAIT_NS: u64 = 5_000_000_000;
 
-/// Where the time of one part of a request went.
+/// The time of one part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateParts {
     /// The number of the request ([`crate::Timeline::request`]).

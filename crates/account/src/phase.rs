@@ -35,7 +35,7 @@ pub const STAMPS: [Stamp; 8] = [
 ];
 
 impl Stamp {
-    /// What this thread does after the stamp, for profiles: the label of the phase that begins.
+    /// The label of the phase that begins with the stamp, for profiles.
     #[inline]
     pub(crate) const fn label(self) -> u8 {
         match self {
@@ -70,7 +70,7 @@ pub enum Phase {
     Encode = 5,
     /// Encoded to written: the batch of the wake-up is completed and handed to the kernel.
     Write = 6,
-    /// What the total holds and no phase does.
+    /// The rest of the total, which no phase holds.
     Unaccounted = 7,
 }
 

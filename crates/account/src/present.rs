@@ -1,4 +1,4 @@
-//! What is under way: the request that each event loop is at, and those that left their loop.
+//! Requests under way: the one that each event loop is at, and those that left their loop.
 //!
 //! A loop publishes each stamp of the request at hand by one store to a line that only it writes;
 //! whoever asks reads it from aside. A request that is handed over or streamed is put down in a
@@ -15,10 +15,10 @@ use crate::phase::{Phase, Stamp};
 
 /// The slot of an operation while it is not known yet.
 pub(crate) const OPERATION_UNKNOWN: u8 = u8::MAX;
-/// How often a reader that is overtaken by the loop looks again.
+/// Attempts of a reader that is overtaken by the loop.
 const LOOKS_MAX: usize = 8;
 
-/// What one event loop is at.
+/// The request that one event loop is at.
 #[repr(align(64))]
 pub(crate) struct Present {
     /// The number of the request; zero while there is none.
@@ -80,8 +80,8 @@ impl Present {
         self.request.store(0, Ordering::Release);
     }
 
-    /// What the loop is at. A reader that is overtaken eight times in a row is told nothing: what
-    /// it would be told is over.
+    /// The request of the loop. A reader that is overtaken eight times in a row is told nothing:
+    /// the answer would be out of date.
     pub(crate) fn look(&self) -> Option<InFlight> {
         for _ in 0..LOOKS_MAX {
             let request = self.request.load(Ordering::Acquire);
@@ -109,7 +109,7 @@ pub(crate) struct InFlight {
     pub(crate) operation: u8,
     pub(crate) received: Ticks,
     pub(crate) phase: Phase,
-    /// Whether its event loop is at it now; if not, it was handed over or is being streamed.
+    /// True if its event loop is at it now; if not, it was handed over or is being streamed.
     pub(crate) is_on_loop: bool,
 }
 

@@ -24,13 +24,13 @@ static STAMP_SEMAPHORE: AtomicU16 = AtomicU16::new(0);
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
 static DONE_SEMAPHORE: AtomicU16 = AtomicU16::new(0);
 
-/// Whether somebody looks at the stamps.
+/// True if somebody looks at the stamps.
 #[inline(always)]
 pub(crate) fn wants_stamps() -> bool {
     STAMP_SEMAPHORE.load(Ordering::Relaxed) != 0
 }
 
-/// Whether somebody looks at the ends of requests.
+/// True if somebody looks at the ends of requests.
 #[inline(always)]
 pub(crate) fn wants_ends() -> bool {
     DONE_SEMAPHORE.load(Ordering::Relaxed) != 0
@@ -124,7 +124,7 @@ mod tests {
         file.windows(wanted.len()).filter(|window| *window == wanted).count()
     }
 
-    /// Whoever links this has the notes in its file; a linker that throws them away fails here.
+    /// Programs that link this have the notes in their file; a linker that drops them fails here.
     #[test]
     fn this_file_says_where_its_probes_are() {
         stamp(1, 2, 3, 4, 5);

@@ -17,7 +17,7 @@ pub(crate) const SHIFT_MIN: u32 = 3;
 const JOB_BITS: u32 = 48;
 const JOB_MASK: u64 = (1 << JOB_BITS) - 1;
 
-/// What the transport and the API add to a timeline when the request is done.
+/// The facts that transport and API add to a timeline when the request is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     /// Number of the request on this server: its event loop's index in the upper 16 bits.
@@ -50,11 +50,11 @@ pub struct RequestFacts {
 pub struct Record {
     /// Ticks at which the request arrived.
     pub arrived_ticks: u64,
-    /// What was requested and answered.
+    /// The request and its answer.
     pub facts: RequestFacts,
-    /// What the store counted.
+    /// The store's counts.
     pub counts: EngineCounts,
-    /// Whether more comes to light after the answer.
+    /// True if more comes to light after the answer.
     pub(crate) is_told_later: bool,
     pub(crate) shift: u8,
     pub(crate) taken: u8,
@@ -233,7 +233,7 @@ impl Record {
         transport.get(part).min(self.phase_ticks(part.phase()))
     }
 
-    /// What the transport measured, not yet held against the phases.
+    /// The transport's times, not yet held against the phases.
     #[inline]
     pub(crate) fn transport(&self) -> TransportTicks {
         let high = self.job_word >> JOB_BITS;

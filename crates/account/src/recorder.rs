@@ -24,7 +24,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Whether readings are taken.
+    /// True if readings are taken.
     #[inline]
     #[must_use]
     pub fn is_on(&self) -> bool {

@@ -20,7 +20,7 @@ pub(crate) const PARTS: usize = LOOP_WAIT + 1;
 pub(crate) const TRANSPORT: usize = PARTS + PARTS_MAX;
 pub(crate) const MEASURES: usize = TRANSPORT + TRANSPORT_PARTS.len();
 
-/// How many seconds back a window can reach.
+/// The longest window, in seconds.
 pub const WINDOW_SECONDS_MAX: usize = 600;
 
 /// So many buckets of the total share a shape, as a power of two: a shape then stands for totals
@@ -59,13 +59,13 @@ impl Shape {
     }
 }
 
-/// What was recorded within a stretch of time.
+/// The records of a stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) measures: Vec<Histogram>,
     /// By number; grown on demand, as most are never met.
     shapes: Vec<Option<Box<Shape>>>,
-    /// What the store counted.
+    /// The store's counts.
     pub(crate) work: Box<WorkSums>,
 }
 
@@ -107,7 +107,7 @@ impl Tally {
     }
 }
 
-/// What was recorded within one second, in little space.
+/// The records of one second, in little space.
 #[derive(Debug)]
 pub(crate) struct Second {
     pub(crate) measures: Vec<Sparse>,
@@ -163,7 +163,7 @@ impl Series {
         }
     }
 
-    /// What was recorded since second number `from`, or since the start.
+    /// The records since second number `from`, or since the start.
     pub(crate) fn tally(&self, from: Option<u64>, clock: &Clock) -> Tally {
         let mut tally = match from {
             None => self.before.clone(),

@@ -1,4 +1,4 @@
-//! What the account answers when it is asked about single requests rather than their sums.
+//! Answers of the account about single requests rather than their sums.
 
 use pellucid_clock::Ticks;
 
@@ -19,11 +19,11 @@ pub struct Recent {
     pub records: Vec<Record>,
     /// Background jobs of that time, by their numbers.
     pub jobs: Vec<Job>,
-    /// Where the names of the jobs' kinds are.
+    /// The names of the jobs' kinds.
     pub activity: Activity,
-    /// When the account began, for times that begin at zero.
+    /// The beginning of the account, for times that begin at zero.
     pub began: Ticks,
-    /// When this was asked.
+    /// The time of the question.
     pub now: Ticks,
 }
 
@@ -116,7 +116,7 @@ impl Account {
         all.iter().map(|request| viewer.in_flight(request, &waits)).collect()
     }
 
-    /// How much likelier requests are slow beside each kind of background job: in the last ten
+    /// The interference of each kind of background job with requests: in the last ten
     /// minutes, or since the start.
     #[must_use]
     pub fn interference(&self, since_start: bool) -> Vec<InterferenceView> {
@@ -134,7 +134,7 @@ impl Account {
         operations.map(|(slot, counts)| view(&viewer, slot, counts)).collect()
     }
 
-    /// How far records of different threads may be from the order of their ends, in ticks.
+    /// Largest distance of records of different threads from the order of their ends, in ticks.
     fn slack(&self) -> u64 {
         self.shared.clock.ticks(ORDER_SLACK_NS)
     }

@@ -1,4 +1,4 @@
-//! Which requests are slow, and what is kept of them.
+//! Slow requests, and the facts that are kept of them.
 //!
 //! Slow is what the others are not: a request is if its total is above a high quantile of the last
 //! seconds' totals of its operation. A fixed threshold would be silent on a fast machine and shout
@@ -17,7 +17,7 @@ use crate::record::Record;
 pub const SLOW_QUANTILE: f64 = 0.99;
 /// Requests of an operation that have to be known before one of them can be slow.
 pub const SLOW_REQUESTS_MIN: u64 = 100;
-/// What a second's requests count for a second later: the threshold looks back some ten seconds.
+/// The weight of requests a second later: the threshold looks back some ten seconds.
 const FADING: f64 = 0.9;
 /// A bucket that counts less than this is forgotten.
 const FADED: f64 = 0.01;
@@ -25,7 +25,7 @@ const FADED: f64 = 0.01;
 pub const CROSSED_KEPT: usize = 128;
 /// Requests kept of each operation and stretch of time, the slowest.
 pub const SLOWEST_KEPT: usize = 16;
-/// How long such a stretch is; the one before the present is kept, too.
+/// The length of such a stretch; the one before the present is kept, too.
 const SLOWEST_SECONDS: u64 = 300;
 /// Jobs that are noted with a request; of more, the last to begin.
 pub(crate) const OVERLAPS_KEPT: usize = 16;
@@ -43,7 +43,7 @@ pub(crate) struct Kept {
     pub(crate) waited_for: Option<Job>,
 }
 
-/// What is known of one operation.
+/// The figures of one operation.
 pub(crate) struct Operation {
     /// In ticks; none is above it until there are enough requests.
     threshold_ticks: u64,

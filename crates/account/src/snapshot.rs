@@ -1,4 +1,4 @@
-//! What the account shows: plain data, the same for JSON, metrics and reports.
+//! Snapshots of the account: plain data, the same for JSON, metrics and reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub accounting: String,
     /// Length of the window in seconds: what was asked for, or the time since the start.
     pub window_seconds: f64,
-    /// Where the readings come from.
+    /// The source of the readings.
     pub clock: ClockFacts,
     /// Records that were overwritten before they could be counted.
     pub records_lost: u64,
@@ -63,9 +63,9 @@ pub struct OperationAccount {
     /// The parts of `execute` that occurred, in the store's terms; each counts only the requests in
     /// which it occurred.
     pub parts: Vec<Named>,
-    /// What the requests around certain quantiles of the total spent their time on.
+    /// The mean phases of the requests around certain quantiles of the total.
     pub around: Vec<Around>,
-    /// What the store counted.
+    /// The store's counts.
     #[serde(default)]
     pub engine: EngineWork,
 }
@@ -85,7 +85,7 @@ pub struct Named {
 /// more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The least.
     pub min_ns: u64,

@@ -7,16 +7,16 @@ use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
 use crate::probe;
 use crate::transport::{TransportPart, TransportTicks};
 
-/// How many parts of `execute` a store may name.
+/// The largest number of parts of `execute` that a store may name.
 pub const PARTS_MAX: usize = 8;
 
-/// What the store did for a request, counted rather than timed: a stamp costs more than a step
+/// The store's work for a request, counted rather than timed: a stamp costs more than a step
 /// through a level that is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCounts {
     /// Look-ups in the ledger; without one, `found_in` says nothing.
     pub look_ups: u8,
-    /// Where the key was found: 0 nowhere, 1 memtable, 2 + n in level n.
+    /// The place of the key: 0 nowhere, 1 memtable, 2 + n in level n.
     pub found_in: u8,
     /// Ledger tables whose key range held the key.
     pub tables: u8,
@@ -56,33 +56,33 @@ pub struct Timeline {
     /// Bit n is set once stamp n is taken.
     taken: u8,
     stamps: [Ticks; STAMPS.len()],
-    /// Where the current lap began.
+    /// The beginning of the current lap.
     lap_began: Ticks,
-    /// Whether a lap was closed since the last stamp.
+    /// True if a lap was closed since the last stamp.
     lapped: bool,
-    /// When the event loop turned to the connection, between arrived and received.
+    /// The turn of the event loop to the connection, between arrived and received.
     attended: Ticks,
     /// Ticks that the whole request waited, received, behind its predecessors on the connection.
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
-    /// What the transport measured within its phases.
+    /// The transport's times within its phases.
     transport: TransportTicks,
     /// The number of the request, once it is known.
     request: u64,
     /// The slot of its operation, once it is known.
     operation: u8,
-    /// Where others see what is under way.
+    /// The place where others see the request under way.
     present: &'static Present,
     /// The background job that the request waited for longest, and how long.
     waited_for: u64,
     waited_for_ticks: u64,
-    /// What the store counted.
+    /// The store's counts.
     pub counts: EngineCounts,
-    /// Whether the client asked to be shown the timeline with the response.
+    /// True if the client asked to be shown the timeline with the response.
     pub is_wanted: bool,
-    /// Whether more comes to light after the answer.
+    /// True if more comes to light after the answer.
     is_told_later: bool,
-    /// What the parts are called in this account.
+    /// The names of the parts in this account.
     part_names: &'static [&'static str],
 }
 
@@ -125,7 +125,7 @@ impl Timeline {
         }
     }
 
-    /// Whether readings are taken.
+    /// True if readings are taken.
     #[inline]
     #[must_use]
     pub fn is_on(&self) -> bool {
@@ -224,7 +224,7 @@ impl Timeline {
         self.is_told_later = true;
     }
 
-    /// Whether more will be told of it.
+    /// True if more will be told of it.
     pub(crate) fn is_told_later(&self) -> bool {
         self.is_told_later
     }
@@ -235,7 +235,7 @@ impl Timeline {
         self.operation
     }
 
-    /// What the parts are called, by slot, in the account that the timeline is of.
+    /// The names of the parts, by slot, in the account that the timeline is of.
     #[must_use]
     pub fn part_names(&self) -> &'static [&'static str] {
         self.part_names
@@ -313,12 +313,12 @@ impl Timeline {
         self.transport.get(part)
     }
 
-    /// What was noted of all of them.
+    /// The notes of all of them.
     pub(crate) fn transport(&self) -> TransportTicks {
         self.transport
     }
 
-    /// Where the current lap began: the last reading that was taken.
+    /// The beginning of the current lap: the last reading that was taken.
     #[inline]
     #[must_use]
     pub fn since(&self) -> Ticks {

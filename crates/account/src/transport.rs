@@ -54,7 +54,7 @@ impl TransportPart {
     }
 }
 
-/// What the transport measured of one request, in one word: 16 bits for each part. Requests of
+/// The transport's times of one request, in one word: 16 bits for each part. Requests of
 /// which it measured nothing, which are most, have zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransportTicks(u64);

@@ -1,4 +1,4 @@
-//! What is shown of single requests, of those that are slow, and of what interferes with them:
+//! Views of single requests, of slow ones, and of the jobs that interfere with them:
 //! plain data, with names for slots and nanoseconds for ticks.
 
 use pellucid_clock::{Clock, Ticks};
@@ -19,7 +19,7 @@ use crate::transport::TRANSPORT_PARTS;
 pub struct Stretch {
     /// The phase or part.
     pub name: String,
-    /// How long it was.
+    /// Its length.
     pub duration_ns: u64,
 }
 
@@ -30,18 +30,18 @@ pub struct JobView {
     pub id: u64,
     /// Its kind.
     pub job: String,
-    /// How long it ran; nothing if it still ran when this was noted.
+    /// Its run time; nothing if it still ran when this was noted.
     pub duration_ns: Option<u64>,
-    /// How much of it lay within the request's total.
+    /// The share of it within the request's total.
     pub overlap_ns: u64,
 }
 
-/// What the store counted for one request.
+/// The store's counts for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineView {
     /// Look-ups in the ledger.
     pub look_ups: u8,
-    /// Where the last of them ended; nothing without one.
+    /// The end of the last of them; nothing without one.
     pub found_in: Option<String>,
     /// Tables that were asked.
     pub tables: u8,
@@ -62,7 +62,7 @@ pub struct RequestView {
     pub request: String,
     /// The operation.
     pub operation: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: String,
     /// Status code of the response.
     pub status: u16,
@@ -74,11 +74,11 @@ pub struct RequestView {
     pub request_bytes: u32,
     /// Bytes of the response.
     pub response_bytes: u32,
-    /// How long ago it ended.
+    /// The time since its end.
     pub ended_ago_ns: u64,
     /// Received to written.
     pub total_ns: u64,
-    /// What it had to exceed to be slow, if it did.
+    /// The threshold that it exceeded, if it was slow.
     pub threshold_ns: Option<u64>,
     /// All phases; `receive` precedes the total, the others fill it.
     pub phases: Vec<Stretch>,
@@ -88,7 +88,7 @@ pub struct RequestView {
     pub transport_parts: Vec<Stretch>,
     /// The parts of `execute` that occurred.
     pub parts: Vec<Stretch>,
-    /// What the store counted.
+    /// The store's counts.
     pub engine: EngineView,
     /// Background jobs that ran meanwhile. That says nothing of a cause.
     pub overlapped: Vec<JobView>,
@@ -105,7 +105,7 @@ pub struct SlowOperation {
     pub requests: u64,
     /// Of them, those that were slow when they ended.
     pub slow: u64,
-    /// What a request has to exceed now to be slow; nothing until enough are known.
+    /// The present threshold of slow requests; nothing until enough are known.
     pub threshold_ns: Option<u64>,
     /// The slowest of the last five to ten minutes, the slowest first.
     pub slowest: Vec<RequestView>,
@@ -126,23 +126,23 @@ pub struct InFlightView {
     pub age_ns: u64,
     /// `loop` if its event loop is at it now, `away` if it was handed over or is being streamed.
     pub place: String,
-    /// What it waits for; nothing while a thread works at it.
+    /// The cause of its wait; nothing while a thread works at it.
     pub waits_for: Option<WaitView>,
 }
 
-/// What a request waits for.
+/// The cause of a request's wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
     /// `lock`, `condition`, `thread` (one that takes the request up), `sync`, or `client`, which
     /// has yet to take in what was streamed.
     pub kind: String,
-    /// Where in the program, as file and line; nothing for `client`.
+    /// The place in the program, as file and line; nothing for `client`.
     pub place: Option<String>,
     /// For how long, in nanoseconds; of a client it is not known.
     pub duration_ns: Option<u64>,
 }
 
-/// What is known of one operation beside background jobs.
+/// The figures of one operation beside background jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterferenceView {
     /// The operation.

@@ -1,4 +1,4 @@
-//! What the draining thread derives of each request beside its histograms: the flight recorder,
+//! The derivations of the draining thread beside the histograms of requests: the flight recorder,
 //! the slow requests, and what ran beside them.
 
 use pellucid_clock::{Clock, Ticks};
@@ -9,7 +9,7 @@ use crate::interference::Interference;
 use crate::record::{RECORD_WORDS, Record};
 use crate::slow::Slow;
 
-/// How far before the last drain the stretches of jobs are known at once; of requests that were
+/// The stretch before the last drain whose jobs are known at once; of requests that were
 /// received earlier, each is looked up by itself. In nanoseconds.
 const SPANS_REACH_NS: u64 = 100_000_000;
 

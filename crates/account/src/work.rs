@@ -1,4 +1,4 @@
-//! What the store counted for requests, in sum: the numbers behind `execute`.
+//! The store's counts for requests, in sum: the numbers behind `execute`.
 
 use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::timeline::EngineCounts;
 /// Places where a key can be found: nowhere, in a memtable, in one of 14 levels.
 const PLACES_MAX: usize = 16;
 
-/// What the store counted for the requests of one operation and outcome.
+/// The store's counts for the requests of one operation and outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineWork {
     /// Look-ups in the ledger.

@@ -49,7 +49,7 @@ impl Budget {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// How often bytes were asked for that were not there.
+    /// The number of refused requests for bytes.
     #[must_use]
     pub fn refusals(&self) -> usize {
         self.0.refusals.load(Ordering::Relaxed)

@@ -2,9 +2,9 @@
 
 use crate::source::Ticks;
 
-/// How long the counter is watched against the monotonic clock.
+/// The stretch for which the counter is watched against the monotonic clock.
 const CALIBRATION_NS: u64 = 20_000_000;
-/// How often both are read at each end of that stretch: the pair counts that was read closest
+/// Readings of both at each end of that stretch: the pair counts that was read closest
 /// together, as the processor may be taken away between two readings for longer than the stretch.
 const PAIRS: usize = 64;
 

@@ -1,11 +1,11 @@
-//! Which boot of which machine a clock belongs to: two processes may compare their readings of it
+//! The boot and the machine of a clock: two processes may compare their readings of it
 //! only if it is the same.
 
 use std::sync::OnceLock;
 
 use crate::source::{Clock, ClockSource, Ticks};
 
-/// Where Linux says which boot this is.
+/// Linux's file with the identity of the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A reading of a clock that another process of the same machine can place on its own.
@@ -19,7 +19,7 @@ pub struct SharedReading<'text> {
     pub boot_id: &'text str,
     /// The clock's name, as [`ClockSource::name`] has it.
     pub source: &'text str,
-    /// What it showed.
+    /// Its reading.
     pub ticks: Ticks,
 }
 

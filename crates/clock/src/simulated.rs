@@ -11,7 +11,7 @@ use crate::wall::WallTime;
 pub struct SimulatedClock {
     now_ns: AtomicU64,
     wall_ms: AtomicU64,
-    /// How far each reading moves the clock by itself, so that stamps differ.
+    /// The step by which each reading moves the clock, so that stamps differ.
     step_ns: AtomicU64,
 }
 

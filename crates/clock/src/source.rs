@@ -1,4 +1,4 @@
-//! Where ticks come from, and what one is worth.
+//! The source of ticks, and the length of one.
 
 use std::sync::OnceLock;
 
@@ -21,7 +21,7 @@ impl Ticks {
     }
 }
 
-/// What a [`Clock`] reads; shown beside every figure, because it bounds what the figure can mean.
+/// The source of a [`Clock`]; shown beside every figure, because it bounds the figure's precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's invariant time stamp counter.
@@ -137,7 +137,7 @@ impl Clock {
         u64::try_from(product / 1_000_000_000).unwrap_or(u64::MAX)
     }
 
-    /// What the clock reads.
+    /// The source of the clock.
     #[must_use]
     pub fn source(&self) -> ClockSource {
         match self.reader {

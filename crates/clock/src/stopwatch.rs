@@ -1,4 +1,4 @@
-//! How long something takes, in one line before it and one behind it.
+//! A stopwatch: one line before the work and one behind it.
 
 use crate::source::{Clock, Ticks};
 

@@ -121,12 +121,12 @@ impl File for CalledFile {
     }
 }
 
-/// What could be read of a file.
+/// The readable part of a file.
 struct CopiedMap {
     /// One byte at least.
     memory: ZeroedMemory,
     length: usize,
-    /// Where nothing could be read, in order.
+    /// The unreadable ranges, in order.
     unreadable: Vec<Range<usize>>,
     _noted: Option<Noted>,
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a map is for.
+/// The purpose of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapMode {
     /// Reading in any order; the operating system may read ahead.
@@ -34,7 +34,7 @@ pub trait FileSystem: Send + Sync {
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable: creations, renames, removals.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Whether a file or directory of this name exists.
+    /// True if a file or directory of this name exists.
     fn exists(&self, path: &Path) -> bool;
     /// Gives a file a second name.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -117,7 +117,7 @@ pub trait Map: Send + Sync {
     fn prefer_large_pages(&self, length: usize) {
         let _ = length;
     }
-    /// Where the first of these bytes is that could not be read or written since the map was made,
+    /// The first of these bytes that could not be read or written since the map was made,
     /// and are zeros that nobody keeps; `None` if all were there. Bytes that nobody has used are
     /// not known. To be asked **behind** the use of the bytes, if
     /// [`any_unreadable`](crate::any_unreadable) says that there is a reason to.
@@ -125,7 +125,7 @@ pub trait Map: Send + Sync {
         let _ = (offset, length);
         None
     }
-    /// Whether all pages of the `length` bytes from `offset` are in memory, so that reading them
+    /// True if all pages of the `length` bytes from `offset` are in memory, so that reading them
     /// does not wait for the medium. What lives in memory anyway always is.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let _ = (offset, length);

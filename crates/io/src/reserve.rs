@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 /// Descriptors in reserve: a flush and a merge open a table each, and the journal a segment, while
 /// each may sync a folder.
 const RESERVED_MAX: usize = 8;
-/// What an open file is that stands for a descriptor.
+/// An open file that stands for a descriptor.
 const PLACEHOLDER: &str = "/dev/null";
 const NONE: i32 = -1;
 
@@ -18,7 +18,7 @@ static RESERVED: [AtomicI32; RESERVED_MAX] = [const { AtomicI32::new(NONE) }; RE
 /// Places of the reserve that are to be filled.
 static MISSING: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this error of the system says that the process, or the machine, has no descriptor left.
+/// True if this error of the system says that the process, or the machine, has no descriptor left.
 #[must_use]
 pub fn is_out_of_descriptors(code: i32) -> bool {
     code == libc::EMFILE || code == libc::ENFILE

@@ -16,7 +16,7 @@ use crate::{File, FileSystem, LockGuard, Map, MapMode};
 /// Pages that the system is asked about at a time; most records have fewer.
 const RESIDENT_PAGES_ASKED: usize = 64;
 
-/// Where Linux tells which boot this is.
+/// Linux's file with the identity of the boot.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Modes of what is made: the owner's alone, as it holds what others entrusted to him.

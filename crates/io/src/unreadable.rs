@@ -67,7 +67,7 @@ impl Slot {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether `address` lies within the map, and whether that is writable.
+    /// Nothing unless `address` lies within the map; true if that is writable.
     fn holds(&self, address: usize) -> Option<bool> {
         let generation = self.generation.load(Ordering::SeqCst);
         let begin = self.begin.load(Ordering::SeqCst);
@@ -93,10 +93,10 @@ static REPLACED: AtomicU64 = AtomicU64::new(0);
 /// A place on the register below which none is free.
 static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4_096);
-/// What handled the signal before; never null once the handler is installed, and never freed.
+/// The handler before this one; never null once this one is installed, and never freed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether a page of any mapped file could not be read or written: then those whose bytes have just
+/// True if a page of any mapped file could not be read or written: then those whose bytes have just
 /// been used have to be asked for. To be called behind that use.
 #[inline]
 #[must_use]
@@ -137,7 +137,7 @@ impl Watch {
         Some(Watch { slot, number })
     }
 
-    /// Where within the map the first replaced page of these bytes begins, if there is one; at
+    /// The offset in the map of the first replaced page of these bytes, if there is one; at
     /// `offset` at the earliest.
     pub(crate) fn first_in(&self, offset: usize, length: usize) -> Option<usize> {
         if self.slot.replaced.load(Ordering::Acquire) == 0 || length == 0 {

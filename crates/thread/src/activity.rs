@@ -1,4 +1,4 @@
-//! What this thread is doing, as three labels that a profiler's signal handler can read at any
+//! The activity of this thread, as three labels that a profiler's signal handler can read at any
 //! instant: the operation and phase of the request, or the background job.
 //!
 //! Setting a label is one store to thread-local memory that needs no initialisation, because it
@@ -30,7 +30,7 @@ impl Job {
     }
 }
 
-/// What a thread was doing at an instant. Zero means that nothing is known.
+/// The activity of a thread at an instant. Zero means that nothing is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Labels {
     /// The operation of the request, as its owner counts them, plus one.
@@ -42,7 +42,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Whether they are of a request whose operation is not known yet.
+    /// True if they are of a request whose operation is not known yet.
     #[must_use]
     pub fn is_early(self) -> bool {
         self.operation == 0 && self.phase != 0 && self.phase != LOOP_PHASE && self.job.is_none()

@@ -13,7 +13,7 @@ use crate::waits;
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: std::sync::Condvar,
-    /// Whether those who wait here have nothing to do.
+    /// True if those who wait here have nothing to do.
     is_idle: bool,
 }
 

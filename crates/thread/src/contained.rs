@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 
 thread_local! {
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
-    /// What the hook knows of the panic that is under way here.
+    /// The hook's facts of the panic that is under way here.
     static TOLD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -96,7 +96,7 @@ pub fn end_process_on_other_panics() {
 #[must_use = "the stretch ends when this is dropped"]
 #[derive(Debug)]
 pub struct Indivisible {
-    /// Whether it began while an earlier panic was unwinding, which is none within it.
+    /// True if it began while an earlier panic was unwinding, which is none within it.
     is_late: bool,
 }
 

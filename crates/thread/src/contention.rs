@@ -1,4 +1,4 @@
-//! What a lock knows of its waits: how many threads wait, and where it had been held.
+//! The waits of a lock: the number of waiting threads, and the place where it had been held.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ const LONE_WAITER: u64 = 1 << 32 | WAITER;
 pub(crate) struct Contention {
     /// Threads that wait for the lock; in the upper half, those that wait to have it alone.
     waiters: AtomicU64,
-    /// Where the lock was held that was given back to somebody who waited, as [`waits::holder`]
+    /// The place where the lock was held that a waiting thread got, as [`waits::holder`]
     /// says it; or zero.
     holder: AtomicUsize,
 }

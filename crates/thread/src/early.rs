@@ -41,7 +41,7 @@ pub fn early_operation(number: u64) -> Option<u8> {
     (number != 0 && resolved >> 8 == number).then_some(resolved as u8)
 }
 
-/// Whether the operation of the request with this number can still become known.
+/// True if the operation of the request with this number can still become known.
 #[must_use]
 pub fn is_early_awaited(number: u64) -> bool {
     number != 0 && NEXT.load(Ordering::Relaxed) - number <= EARLY_MAX

@@ -17,7 +17,7 @@ pub struct HandedOver {
 }
 
 impl HandedOver {
-    /// What this thread is at is put down, for a thread that takes it up or a sync that ends it.
+    /// Puts this thread's request down, for a thread that takes it up or a sync that ends it.
     #[track_caller]
     pub fn put_down(kind: WaitKind) -> HandedOver {
         let request = with_thread(|thread| thread.request.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What a thread is doing, and what it waits for: the part of profiling that runs inside the code
+//! The activity of a thread, and its waits: the part of profiling that runs inside the code
 //! that is profiled.
 //!
 //! It is a crate of its own, below everything that has threads or locks, because labels are set and

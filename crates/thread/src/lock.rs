@@ -28,7 +28,7 @@ impl<T> Mutex<T> {
         Mutex { contention: Contention::new(), inner: std::sync::Mutex::new(value) }
     }
 
-    /// What it held.
+    /// The value.
     ///
     /// # Errors
     /// If a thread panicked that held the lock.
@@ -75,7 +75,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// What it holds: nobody else can have it locked.
+    /// The value: nobody else can have it locked.
     ///
     /// # Errors
     /// If a thread panicked that held the lock.

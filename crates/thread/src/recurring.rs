@@ -9,7 +9,7 @@ use crate::activity::{Job, start_job};
 use crate::condvar::Condvar;
 use crate::lock::Mutex;
 
-/// Whether the handle is gone, and the condition at which the thread pauses.
+/// A flag that the handle is gone, and the condition at which the thread pauses.
 type Stop = (Mutex<bool>, Condvar);
 
 /// The handle of such a thread. Dropping it ends the pause, waits for a step that is under way, and

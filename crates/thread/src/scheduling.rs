@@ -1,4 +1,4 @@
-//! Who has the processor when there are more threads than processors.
+//! Scheduling of threads when there are more of them than processors.
 //!
 //! A thread that answers requests works for microseconds and sleeps. When it wakes while a merge
 //! has the processor, the kernel may leave it waiting until the merge's slice is over, four
@@ -9,7 +9,7 @@
 
 use std::io;
 
-/// How long either kind of thread wants to run at a time; the least that the kernel grants.
+/// The slice for which either kind of thread wants to run; the least that the kernel grants.
 const SLICE_NS: u64 = 100_000;
 /// By how much background threads are nicer than others: beside a thread that never sleeps, one of
 /// them has a quarter of the processor.
@@ -35,7 +35,7 @@ struct Attributes {
 impl Attributes {
     const SIZE: u32 = size_of::<Attributes>() as u32;
 
-    /// What the kernel has of the calling thread.
+    /// The kernel's settings of the calling thread.
     fn of_this_thread() -> io::Result<Attributes> {
         let mut attributes = Attributes::default();
         let (into, size) = (&raw mut attributes, Self::SIZE);

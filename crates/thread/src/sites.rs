@@ -14,7 +14,7 @@ const SLOTS: usize = SITES_MAX + SITES_MAX / 4;
 /// The slot of what found no room.
 const OTHER: usize = SLOTS;
 
-/// What was counted at a site; estimates, where only a sample was taken.
+/// The counts of a site; estimates, where only a sample was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Events.
@@ -30,11 +30,11 @@ pub struct Counts {
 /// A site, copied out of its table.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// What the thread was doing.
+    /// The activity of the thread.
     pub labels: Labels,
     /// Return addresses, the innermost first. Empty for what found no room in the table.
     pub stack: Vec<usize>,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
 }
 

@@ -25,7 +25,7 @@ const WORD: usize = size_of::<usize>();
 /// Any system that is supported has pages of at least this size.
 const PAGE_BYTES: usize = 4_096;
 
-/// Where a thread was when it was interrupted.
+/// The registers of a thread when it was interrupted.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
     /// The program counter.
@@ -58,13 +58,13 @@ impl Bounds {
 /// Calls of itself that [`probe`] makes.
 const PROBE_LEVELS: usize = 4;
 
-/// What is known of this program's frame pointers.
+/// The state of this program's frame pointers.
 static FRAME_POINTERS: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const MISSING: u8 = 1;
 const KEPT: u8 = 2;
 
-/// Whether this program was built with frame pointers, as far as it was found out
+/// True if this program was built with frame pointers, as far as it was found out
 /// ([`prepare_thread`]).
 #[inline]
 fn keeps_frame_pointers() -> bool {
@@ -130,7 +130,7 @@ fn find_bounds() -> Option<(usize, usize)> {
     }
 }
 
-/// What may be read above `sp`. Of a thread that was not prepared, that is the rest of the page.
+/// The readable stack above `sp`. Of a thread that was not prepared, that is the rest of the page.
 fn bounds_above(sp: usize) -> Bounds {
     let (low, high) = with_thread(|thread| {
         (thread.stack_low.load(Ordering::Relaxed), thread.stack_high.load(Ordering::Relaxed))

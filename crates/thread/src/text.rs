@@ -1,4 +1,4 @@
-//! Where this program's own code lies, and whether an address in it can be a return address.
+//! The range of this program's own code, and the addresses in it that can be return addresses.
 //!
 //! Code of the C library has no frame pointers. To get past its frames, the unwinder has to tell
 //! return addresses among the words of a stack, and does it by two facts: they point into our code,
@@ -42,7 +42,7 @@ unsafe extern "C" fn note_program(
     1
 }
 
-/// Whether the address lies in the program's code.
+/// True if the address lies in the program's code.
 #[inline]
 pub(crate) fn contains(address: usize) -> bool {
     address >= LOW.load(Ordering::Relaxed) && address < HIGH.load(Ordering::Relaxed)
@@ -65,7 +65,7 @@ pub(crate) fn bytes_at(address: usize) -> Option<[u8; 4]> {
     is_within.then(|| unsafe { std::ptr::read_unaligned((address - 1) as *const [u8; 4]) })
 }
 
-/// Whether the instruction before `address` is a call.
+/// True if the instruction before `address` is a call.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_return_address(address: usize) -> bool {
     let Some(bytes) = bytes_before(address) else { return false };
@@ -77,7 +77,7 @@ pub(crate) fn is_return_address(address: usize) -> bool {
     bytes[3] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(calls_register)
 }
 
-/// Whether the instruction before `address` is a call.
+/// True if the instruction before `address` is a call.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn is_return_address(address: usize) -> bool {
     let Some(bytes) = bytes_before(address) else { return false };
@@ -87,7 +87,7 @@ pub(crate) fn is_return_address(address: usize) -> bool {
     address % 4 == 0 && (branches_with_link || branches_to_register)
 }
 
-/// Whether the instruction before `address` may be a call; nothing is known of this processor's.
+/// True if the instruction before `address` may be a call; nothing is known of this processor's.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn is_return_address(address: usize) -> bool {
     bytes_before(address).is_some()

@@ -1,4 +1,4 @@
-//! What is waited for right now, and by which request: a table that whoever asks reads from aside.
+//! The waits under way and their requests: a table that readers look at from aside.
 //!
 //! A profile says afterwards where waits were; this says of a request that hangs what it hangs on.
 //! Entries are made where a thread is about to sleep anyway, or where a request is put in a queue,
@@ -20,7 +20,7 @@ const LOOKS_MAX: usize = 16;
 const FREE: u64 = 0;
 const WRITING: u64 = 1;
 
-/// What is waited for.
+/// The cause of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WaitKind {
@@ -56,11 +56,11 @@ impl fmt::Display for WaitKind {
 pub struct Wait {
     /// The number of the request, as its owner counts them; zero for none.
     pub request: u64,
-    /// What for.
+    /// The cause.
     pub kind: WaitKind,
-    /// Where in the program.
+    /// The place in the program.
     pub place: &'static Location<'static>,
-    /// Since when, by the monotonic clock.
+    /// Its beginning, by the monotonic clock.
     pub since_ns: u64,
 }
 

@@ -141,9 +141,9 @@ pub enum WaitSide {
 pub struct KeptWait<'a> {
     /// Of whom what follows is.
     pub side: WaitSide,
-    /// What it was doing.
+    /// Its activity.
     pub labels: Labels,
-    /// Where, the innermost return address first.
+    /// Its stack, the innermost return address first.
     pub stack: &'a [usize],
     /// As many waits as it stands for.
     pub events: f64,
@@ -151,7 +151,7 @@ pub struct KeptWait<'a> {
     pub amount_ns: f64,
 }
 
-/// Who is told of waits that are kept, on the thread that waited.
+/// The receiver of waits that are kept, on the thread that waited.
 pub type WaitObserver = fn(&KeptWait<'_>);
 
 static OBSERVER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());

@@ -1,11 +1,11 @@
-//! What the simulated file system does wrong on demand.
+//! The faults of the simulated file system, on demand.
 
 use std::io;
 
 /// Bytes that are free where no limit is set.
 const FREE_BYTES: u64 = 1 << 40;
 
-/// What is to fail. The default is nothing.
+/// The faults to come. The default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The call with this number, counted from 1 from now on, fails once.

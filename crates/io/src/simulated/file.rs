@@ -60,7 +60,7 @@ impl Drop for Buffer {
     }
 }
 
-/// What a file holds, whatever its names are.
+/// The content of a file, whatever its names are.
 pub(crate) struct Content {
     images: Mutex<Images>,
 }
@@ -69,7 +69,7 @@ struct Images {
     live: Arc<Buffer>,
     length: usize,
     durable: Vec<u8>,
-    /// Where reads by call fail.
+    /// The ranges where reads by call fail.
     bad: Vec<Range<u64>>,
 }
 

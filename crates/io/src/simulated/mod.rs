@@ -27,7 +27,7 @@ pub use faults::Faults;
 use file::{Content, SimulatedFile};
 use tree::Tree;
 
-/// What a medium writes as a whole, in bytes.
+/// The unit that a medium writes as a whole, in bytes.
 pub(crate) const SECTOR_LENGTH: usize = 512;
 
 /// A file system in memory. Clones are the same file system.
@@ -89,7 +89,7 @@ impl SimulatedFileSystem {
         u64::from_le_bytes(boot)
     }
 
-    /// What is found after the death of the process: everything that it wrote. This file system
+    /// The state after the death of the process: everything that it wrote. This file system
     /// stays as it is, for whoever still uses it.
     #[must_use]
     pub fn kill(&self) -> SimulatedFileSystem {
@@ -97,7 +97,7 @@ impl SimulatedFileSystem {
         SimulatedFileSystem::with(tree, self.boot())
     }
 
-    /// What is found after a loss of power: what was synced, and of the rest some sectors and some
+    /// The state after a loss of power: synced data, and of the rest some sectors and some
     /// names, drawn with `seed`.
     #[must_use]
     pub fn crash(&self, seed: u64) -> SimulatedFileSystem {
@@ -114,13 +114,13 @@ impl SimulatedFileSystem {
         self.shared.state().faults.set(faults);
     }
 
-    /// How many calls that can fail there were so far.
+    /// The number of calls so far that can fail.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.shared.state().faults.calls
     }
 
-    /// How many syncs of files there were so far.
+    /// The number of syncs of files so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.shared.state().faults.syncs
