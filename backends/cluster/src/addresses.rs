@@ -1,4 +1,4 @@
-//! Where nodes are met: their names as addresses.
+//! Addresses of nodes, from their names.
 //!
 //! A resolver of names may block, which an event loop must not; so a thread asks it, again and
 //! again as names may move. Nodes named by their addresses need no thread.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use pellucid_thread::Mutex;
 use pellucid_topology::NodeUrl;
 
-/// How often names are looked up.
+/// The interval at which names are looked up.
 const PAUSE: Duration = Duration::from_secs(2);
 
 type Found = Result<SocketAddr, String>;

@@ -1,11 +1,11 @@
-//! What is known of one peer, over all event loops.
+//! The state of one peer, over all event loops.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use pellucid_thread::Mutex;
 
-/// How it stands with a peer.
+/// The state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PeerState {

@@ -24,7 +24,7 @@ const CALLERS_MAX: usize = 4_096;
 /// Callers of one event loop that have greeted and proven nothing. Beyond it, the first of them
 /// goes.
 const GREETED_MAX: usize = 64;
-/// How long a caller may take to prove itself.
+/// The longest time that a caller may take to prove itself.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
 /// Bytes that may wait unsent before no more is read of a caller.
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -40,7 +40,7 @@ pub struct CallerId {
     generation: u32,
 }
 
-/// How far a caller is known.
+/// The state of a caller.
 enum Standing {
     /// It has said this, and proven nothing.
     Greeted { from: String, to: String, since: Ticks },
@@ -75,17 +75,17 @@ impl<R> Caller<R> {
     }
 }
 
-/// Where the answer to an ask goes.
+/// The destination of the answer to an ask.
 pub struct Reply<'a, R> {
     /// Of whom it is.
     pub caller: CallerId,
-    /// When the read that completed it returned.
+    /// The time at which the read that completed it returned.
     pub received: Ticks,
-    /// Until when it waited behind others of the same read.
+    /// The time until which it waited behind others of the same read.
     pub waited_until: Option<Ticks>,
     /// Bytes of its frame.
     pub ask_bytes: usize,
-    /// Whether as many asks as may be wait for the medium.
+    /// True if as many asks as may be wait for the medium.
     pub is_full: bool,
     out: &'a mut Vec<u8>,
     unfinished: &'a mut Vec<(usize, Ticks, R)>,
@@ -372,7 +372,7 @@ impl<R> Callers<R> {
         outcome
     }
 
-    /// Where the answer to an ask goes that was put off, if its caller is still there.
+    /// The destination of the answer to an ask that was put off, if its caller is still there.
     pub fn reply<T>(
         &mut self,
         id: CallerId,
@@ -407,7 +407,7 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Whether there are answers to send.
+    /// True if there are answers to send.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()

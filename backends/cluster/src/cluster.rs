@@ -1,4 +1,4 @@
-//! What a node knows of its cluster, the same for all its event loops.
+//! The cluster as a node knows it, the same for all its event loops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,23 +12,24 @@ use crate::addresses::Addresses;
 use crate::board::{Board, PeerView};
 use crate::handshake::GUEST;
 
-/// How long a request waits for its owner, unless an operator says otherwise.
+/// The time for which a request waits for its owner, unless an operator says otherwise.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(1);
 /// Asks that each event loop may have under way with each peer, unless an operator says otherwise.
 pub const IN_FLIGHT_DEFAULT: usize = 1_024;
 
-/// What an operator says of a cluster.
+/// The settings of a cluster.
 #[derive(Clone)]
 pub struct ClusterOptions {
     /// All nodes.
     pub nodes: NodeList,
-    /// Which of them this is; nothing for a guest, who has no keys.
+    /// The of that them this is; nothing for a guest, who has no keys.
     pub node: Option<NodeUrl>,
-    /// What nodes prove to each other that they know.
+    /// The secret of the nodes, which they prove to each other.
     pub secret: Option<Vec<u8>>,
-    /// How long a request waits for its owner.
+    /// The time for which a request waits for its owner.
     pub wait: Duration,
-    /// How long a peer may be silent, though it was asked something, before it is given up.
+    /// The time for which a peer may be silent, though it was asked something, before it is given
+    /// up.
     pub silence: Duration,
     /// Asks that each event loop may have under way with each peer.
     pub in_flight_max: usize,
@@ -64,7 +65,7 @@ impl std::fmt::Debug for ClusterOptions {
     }
 }
 
-/// What the log is told.
+/// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News<'a> {
     /// Somebody should look at it.
@@ -81,7 +82,7 @@ pub struct Cluster {
     addresses: Addresses,
     boards: Vec<Board>,
     needs_secret: AtomicBool,
-    /// When a caller was last logged that had proven nothing.
+    /// The time at which a caller was last logged that had proven nothing.
     pub(crate) refusal_logged: Mutex<Option<Instant>>,
     log: Box<dyn Fn(News<'_>) + Send + Sync>,
 }
@@ -142,13 +143,13 @@ impl Cluster {
         &self.options.nodes.nodes()[node]
     }
 
-    /// What tells this list from others.
+    /// The fingerprint of the list.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// How long a request waits for its owner.
+    /// The time for which a request waits for its owner.
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.options.wait
@@ -170,7 +171,7 @@ impl Cluster {
         )
     }
 
-    /// What is known of the node at this place.
+    /// The state of the node at this place.
     #[must_use]
     pub fn view(&self, node: usize) -> PeerView {
         self.boards[node].view()
@@ -180,7 +181,7 @@ impl Cluster {
         &self.boards[node]
     }
 
-    /// Where the node at this place is met, if its name is known.
+    /// The address of the node at this place, if its name is known.
     pub(crate) fn address(&self, node: usize) -> Result<SocketAddr, String> {
         self.addresses.of(node)
     }

@@ -15,7 +15,7 @@ use crate::decode::u32_at;
 /// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
 /// refuses connections of others: whoever changes what frames may be gives it another number.
 pub const PROTOCOL: &str = "pellucid-peer/3";
-/// How the names of all versions of the protocol begin.
+/// The prefix of the names of all versions of the protocol.
 pub const PROTOCOL_OF_ANY_VERSION: &str = "pellucid-peer/";
 
 /// Bytes before a frame's body: its length and its checksum.
@@ -31,7 +31,7 @@ pub const CONTENT_BYTES_MAX: usize = 1 << 30;
 /// more than an answer has beside its payload.
 pub(crate) const FRAME_BYTES_MAX: usize =
     ASK_BYTES + 3 + TABLE_NAME_BYTES_MAX + 2 + TRACE_STATE_BYTES_MAX + CONTENT_BYTES_MAX;
-/// Where an answer says for how long it waited to be sent.
+/// The offset in an answer of the time that it waited to be sent.
 pub(crate) const REPLY_NS_AT: usize = 60;
 
 pub(crate) const ANSWER: u8 = 0x81;
@@ -46,7 +46,7 @@ pub(crate) const HAS_TRACE: u8 = 2;
 pub(crate) const HAS_TABLE: u8 = 4;
 pub(crate) const HAS_TRACE_STATE: u8 = 8;
 
-/// What is asked for.
+/// The kind of ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AskKind {
@@ -62,7 +62,7 @@ pub enum AskKind {
     Batch = 5,
     /// A page of a range; see [`crate::RangeAsk`].
     Range = 6,
-    /// Whether anybody is there.
+    /// True if anybody is there.
     Ping = 7,
     /// To write several operations, which are the value; see [`crate::PartOperation`].
     Write = 8,
@@ -84,7 +84,7 @@ pub struct TraceOfAsk<'a> {
     pub trace: u128,
     /// The span that the owner's is a child of; not zero.
     pub span: u64,
-    /// What other systems noted of the trace (`tracestate`), in printable ASCII; empty for nothing.
+    /// Notes of other systems on the trace (`tracestate`), in printable ASCII; empty for none.
     pub state: &'a str,
 }
 
@@ -93,7 +93,7 @@ pub struct TraceOfAsk<'a> {
 pub struct Ask<'a> {
     /// Chosen by the asker; the answer has the same.
     pub id: u64,
-    /// What is asked for.
+    /// The kind of ask.
     pub kind: AskKind,
     /// Of writes, what the acknowledgement has to mean.
     pub acknowledgement: Acknowledgement,
@@ -101,7 +101,8 @@ pub struct Ask<'a> {
     pub condition: Condition,
     /// Of puts, how long the entry is there, in milliseconds.
     pub lifetime_ms: Option<u64>,
-    /// How long the asker waits from now on, in milliseconds: later, nobody needs the answer.
+    /// The time for which the asker waits from now on, in milliseconds: later, nobody needs the
+    /// answer.
     pub wait_ms: u32,
     /// The trace that it belongs to.
     pub trace: Option<TraceOfAsk<'a>>,
@@ -113,7 +114,7 @@ pub struct Ask<'a> {
     pub value: &'a [u8],
 }
 
-/// How an ask ended at its owner.
+/// The status of an ask at its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerStatus {
@@ -146,7 +147,7 @@ pub enum AnswerStatus {
     Page = 12,
 }
 
-/// Where an ask spent its time at its owner, in nanoseconds.
+/// The times of an ask at its owner, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerTimes {
     /// From the wake-up to the read that had all of it.
@@ -177,17 +178,17 @@ impl OwnerTimes {
 pub struct Answer<'a> {
     /// The number of the ask.
     pub id: u64,
-    /// How it ended.
+    /// The status.
     pub status: AnswerStatus,
     /// See [`AnswerStatus`].
     pub detail: u32,
     /// The sequence number of what was found or written.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// The time at which it was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u64,
-    /// Where the time went.
+    /// Times at the owner.
     pub times: OwnerTimes,
     /// The value, or why there is none.
     pub payload: &'a [u8],
@@ -228,7 +229,7 @@ pub enum FrameError {
     TooLong {
         /// Its length.
         bytes: u64,
-        /// What is accepted.
+        /// The limit.
         max: u64,
     },
     /// The checksum is another one.

@@ -1,4 +1,4 @@
-//! How two nodes agree to speak the peer protocol.
+//! The handshake of the peer protocol.
 //!
 //! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/3`, on the peer's
 //! ordinary port. Both say a key share ([`crate::session`]), and nothing else that strangers do not
@@ -19,14 +19,14 @@ use crate::session::{KeyShare, Parties, Session, Side};
 
 /// The path of the request.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
-/// What a caller says that it is who asks for what it needs, and is no node itself.
+/// The name of a caller that is no node itself.
 pub const GUEST: &str = "guest";
-/// How often callers are logged who have proven nothing.
+/// The interval at which callers are logged who have proven nothing.
 const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Bytes that the answer to the request may have.
 pub(crate) const WELCOME_BYTES_MAX: usize = 16 * 1024;
 
-/// What the caller says, as the headers of its request have it.
+/// The caller's greeting, from the headers of its request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hello<'a> {
     /// `Upgrade`: the protocol with its version.
@@ -157,7 +157,7 @@ impl Cluster {
         }
     }
 
-    /// What is said of a caller whose first bundle does not open.
+    /// The message for a caller whose first bundle does not open.
     pub(crate) fn unproven(from: &str) -> String {
         format!(
             "{} does not know the cluster's secret: give every node the same \
@@ -188,7 +188,7 @@ impl Cluster {
         .into_bytes()
     }
 
-    /// What this node agrees with the one at place `to`, whose key share the answer brought.
+    /// The session of this node with the one at place `to`, whose key share the answer brought.
     ///
     /// # Errors
     /// If it is no key share.
@@ -256,7 +256,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.trim())
 }
 
-/// What others sent, safe and short enough for a log.
+/// Text from others, safe and short enough for a log.
 fn shown(text: &str) -> String {
     const LENGTH_MAX: usize = 2_000;
     text.chars().filter(|letter| !letter.is_control()).take(LENGTH_MAX).collect()

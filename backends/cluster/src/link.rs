@@ -12,7 +12,7 @@ use crate::session::{KeyShare, Opener};
 /// An output buffer that has grown beyond this is given back.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// How far a connection is.
+/// The stage of a connection.
 pub(crate) enum Stage {
     /// There is none; one is tried at this time.
     Absent { retry_at: Ticks },
@@ -32,7 +32,7 @@ pub(crate) struct Greeting {
     /// Bytes of it that the kernel has.
     pub(crate) sent: usize,
     pub(crate) share: KeyShare,
-    /// What came of the answer to it.
+    /// The bytes of the answer so far.
     pub(crate) input: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Channel {
 
 pub(crate) struct Link {
     pub(crate) stage: Stage,
-    /// What seals and opens; nothing until keys are agreed.
+    /// The sealed channel; nothing until keys are agreed.
     pub(crate) channel: Option<Box<Channel>>,
     /// Why the peer is taken for unreachable; nothing as long as that is not known.
     pub(crate) down: Option<String>,
@@ -59,9 +59,9 @@ pub(crate) struct Link {
     /// The kernel takes no more for now.
     pub(crate) is_blocked: bool,
     pub(crate) in_flight: usize,
-    /// When anything last came.
+    /// The time at which anything last came.
     pub(crate) heard: Ticks,
-    /// When a ping was sent that nothing came after.
+    /// The time at which a ping was sent that nothing came after.
     pub(crate) pinged: Option<Ticks>,
 }
 

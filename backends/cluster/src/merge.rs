@@ -34,7 +34,7 @@ pub struct MergedEntry {
     pub key: Vec<u8>,
     /// Head and value.
     pub object: Object,
-    /// When its time is over, in milliseconds since the Unix epoch.
+    /// The time at which its time is over, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl RangePages {
         RangePages { nodes: nodes.collect(), start, end, reverse, entries_max }
     }
 
-    /// Whether it is walked from its end.
+    /// True if it is walked from its end.
     #[must_use]
     pub fn is_reverse(&self) -> bool {
         self.reverse
@@ -132,7 +132,7 @@ impl RangePages {
         };
     }
 
-    /// Whether every node has an entry to show, or none any more.
+    /// True if every node has an entry to show, or none any more.
     ///
     /// # Errors
     /// What a node has failed with.

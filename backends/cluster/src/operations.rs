@@ -13,7 +13,7 @@ const OPERATION_BYTES: usize = 26;
 /// One of several operations that are written together.
 #[derive(Clone, Copy, Debug)]
 pub struct PartOperation<'a> {
-    /// What is written.
+    /// The write.
     pub operation: Operation<'a>,
     /// Bytes of the key's beginning by which it finds its owner.
     pub part_length: u16,

@@ -1,4 +1,4 @@
-//! What becomes of what is asked of a peer.
+//! Outcomes of asks.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use pellucid_clock::Ticks;
 
 use crate::frame::Answer;
 
-/// What became of an ask.
+/// The outcome of an ask.
 pub enum Outcome<'a> {
     /// The owner has answered.
     Answered(Answer<'a>, Times),
@@ -15,7 +15,7 @@ pub enum Outcome<'a> {
     Failed(Failure),
 }
 
-/// When an ask was made, when the kernel had it, and when its answer was read.
+/// The time at which an ask was made, when the kernel had it, and when its answer was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// It was put into the buffer.

@@ -41,19 +41,19 @@ pub const FORWARD_PARTS: [&str; PARTS_MAX] = [
 /// The fixed part of an owner's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerAnswer {
-    /// How it ended.
+    /// The status.
     pub status: AnswerStatus,
     /// See [`AnswerStatus`].
     pub detail: u32,
     /// The sequence number of what was found or written.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// The time at which it was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u64,
-    /// Where the time went at the owner.
+    /// Times at the owner.
     pub owner: OwnerTimes,
-    /// When it was asked, sent and answered here.
+    /// The time at which it was asked, sent and answered here.
     pub times: Times,
 }
 
@@ -66,7 +66,7 @@ impl OwnerAnswer {
         OwnerAnswer { status, detail, sequence, written_at_ms, value_length, owner, times }
     }
 
-    /// What the parts of `execute` took: here until it was sent, on the way, and at the owner. The
+    /// The parts of `execute`: here until it was sent, on the way, and at the owner. The
     /// two clocks are compared by their durations alone; if the owner says more than was waited, it
     /// is cut to that, last parts first.
     #[must_use]

@@ -27,7 +27,7 @@ const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pauses before a connection is tried again: the first, doubled each time, and the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_millis(500);
-/// What a peer that ends the connection at this node's proof has against it.
+/// The error for a peer that ends the connection at this node's proof.
 const UNPROVEN: &str = "it does not take this node's proof: give every node the same \
                         --cluster-secret-file";
 /// The number of pings, which no ask has.
@@ -158,7 +158,7 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Whether anything was asked since the last call of [`Peers::settle`].
+    /// True if anything was asked since the last call of [`Peers::settle`].
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
@@ -524,8 +524,8 @@ impl<C> Peers<C> {
     }
 }
 
-/// When an answer is late, so that its asker knows before `wait` is over: time limits are looked at
-/// once a tick, and that may be a little late itself.
+/// The time at which an answer is late, so that its asker knows before `wait` is over: time limits
+/// are looked at once a tick, and that may be a little late itself.
 fn looked_at_in_time(wait: Duration) -> Duration {
     wait.saturating_sub(TICK * 2).max(wait / 2)
 }

@@ -15,15 +15,15 @@ const HAS_END: u8 = 2;
 const BEHIND: u8 = 4;
 /// Bytes of an entry before its key and value.
 const ENTRY_BYTES: usize = 32;
-/// Where an entry says when its time is over.
+/// The offset in an entry of its expiry.
 const EXPIRES_AT: usize = 16;
 
 /// A page that is asked for: the value of the ask, whose key is where the page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeAsk<'a> {
-    /// Whether the range is walked from its end.
+    /// True if the range is walked from its end.
     pub reverse: bool,
-    /// Whether the entry with the ask's key is not wanted again: it was the last of the page
+    /// True if the entry with the ask's key is not wanted again: it was the last of the page
     /// before. In reverse, the page ends before that key, whatever `end` says.
     pub behind: bool,
     /// The first key beyond the range.
@@ -77,9 +77,9 @@ impl<'a> RangeAsk<'a> {
 pub struct PageEntry<'a> {
     /// Its sequence number.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// The time at which it was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
-    /// When its time is over, likewise; zero for never.
+    /// The time at which its time is over, likewise; zero for never.
     pub expires_at_ms: u64,
     /// Its key.
     pub key: &'a [u8],

@@ -17,7 +17,7 @@ const FILE: &str = "cluster.list";
 const NEW_FILE: &str = "cluster.list.new";
 const MAGIC: &[u8; 8] = b"PELLNODE";
 const VERSION: u32 = 1;
-/// Where what the checksum covers begins.
+/// The offset of the bytes that the checksum covers.
 const COVERED_AT: usize = 16;
 const NODES_AT: usize = 32;
 /// Bytes that the file may have.
@@ -30,7 +30,7 @@ pub struct Remembered {
     pub epoch: u64,
     /// All nodes.
     pub nodes: NodeList,
-    /// Which of them this was.
+    /// The of that them this was.
     pub node: NodeUrl,
 }
 
@@ -45,7 +45,7 @@ pub enum RememberedError {
     Stranding(String),
 }
 
-/// What a store has that could be stranded, in words.
+/// Data of a store that could be stranded, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// It has nothing.
@@ -76,7 +76,7 @@ impl fmt::Display for RememberedError {
 impl std::error::Error for RememberedError {}
 
 impl Remembered {
-    /// What the folder remembers.
+    /// The list in the folder.
     ///
     /// # Errors
     /// If there is a file that cannot be read, or is not what it has to be.
@@ -167,7 +167,7 @@ impl Remembered {
         if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
     }
 
-    /// Whether a node may start with this list, or without one, on a store of which `held` says
+    /// True if a node may start with this list, or without one, on a store of which `held` says
     /// what it has. Gives what is to be written before it serves, if anything.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl Remembered {
     }
 }
 
-/// What would be out of reach if a node that has served as `before` served as `new`, and what to do
+/// The data out of reach if a node that has served as `before` served as `new`, and what to do
 /// instead; nothing if nothing is.
 fn stranding(before: Option<&Remembered>, new: Option<&Remembered>, held: Held) -> Option<String> {
     let (what, is_documents) = match held {

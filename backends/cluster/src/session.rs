@@ -26,7 +26,7 @@ const TAG_BYTES: usize = 16;
 /// Bytes that a bundle may hold.
 pub const BUNDLE_BYTES_MAX: usize = 32 * 1024;
 
-/// Which end of a connection this is.
+/// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It has asked for the protocol, and asks.
@@ -35,14 +35,14 @@ pub enum Side {
     Owner,
 }
 
-/// What both ends say of themselves in the clear, and have to have said alike.
+/// The names of both ends, said in the clear, which have to be alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Parties<'a> {
     /// The caller.
     pub from: &'a str,
     /// Whom it means to have reached.
     pub to: &'a str,
-    /// What the nodes of the cluster know, if they know anything.
+    /// The secret of the cluster, if it has one.
     pub secret: Option<&'a [u8]>,
 }
 
@@ -65,7 +65,7 @@ impl KeyShare {
         Ok(KeyShare { private, text: hex(public.as_ref()) })
     }
 
-    /// What the other end is told, in hexadecimal.
+    /// The text for the other end, in hexadecimal.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -170,7 +170,7 @@ pub struct Opener {
     count: u64,
     /// The beginning of a bundle that has not come whole.
     sealed: Vec<u8>,
-    /// What was opened and is no whole frame.
+    /// Opened bytes that are no whole frame.
     opened: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What is under way, by numbers that are used again under a new generation.
+//! Asks under way, by numbers that are used again under a new generation.
 
 /// Values by numbers; nothing is allocated once it has grown to what is usual.
 pub(crate) struct Slab<T> {

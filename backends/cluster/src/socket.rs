@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind};
 use mio::net::TcpStream;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// How a connection within one machine is paced: there is nothing between its ends that could be
-/// congested.
+/// The pacing of a connection within one machine: there is nothing between its ends
+/// that could be congested.
 #[cfg(target_os = "linux")]
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
-/// What a read brought.
+/// The result of a read.
 pub(crate) enum Received {
     Bytes(usize),
     Nothing,

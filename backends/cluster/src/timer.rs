@@ -1,8 +1,9 @@
-//! What wakes an event loop for the time limits of its links.
+//! The timer that wakes an event loop for the time limits of its links.
 
 use std::time::Duration;
 
-/// How often time limits are looked at; so a wait may last this much longer than its limit.
+/// The interval at which time limits are looked at; so a wait may last this much longer than its
+/// limit.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Which nodes are not reached: for whoever is told that copies are missing, as the ring's own
+//! The nodes that are not reached, by name, for errors about missing copies, as the ring's own
 //! answer has numbers and no names.
 
 use std::sync::Arc;

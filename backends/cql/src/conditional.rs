@@ -39,14 +39,14 @@ const PAUSE_MAX_MS: u64 = 64;
 /// Times that the outcome of a write in doubt is asked for, and the pause in between.
 const LOOKS_MAX: u32 = 4;
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
-/// How long a write is made again, in longest waits for an answer.
+/// The time during which a write is made again, in longest waits for an answer.
 const WAITS_MAX: u32 = 3;
 /// Keys of which the versions are read at once.
 const KEYS_AT_ONCE: usize = 256;
-/// How far ahead of our own clock a plain write may be stamped for it to be waited out.
+/// The lead over our own clock that the stamp of a plain write may have for it to be waited out.
 const AHEAD_MAX_US: u64 = 1_000_000;
 
-/// What lies under a key.
+/// An entry that a transaction has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     version: i64,
@@ -65,7 +65,7 @@ pub(crate) struct Conditional {
     pub(crate) count: usize,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 enum Outcome {
     Applied,
     Refused,
@@ -137,7 +137,7 @@ impl Conditional {
         }
     }
 
-    /// What lies under the keys that matter.
+    /// The entries under the keys that matter.
     async fn state(&self, laps: &mut Laps) -> Result<State> {
         let mut state = State::new();
         for some in self.watched().chunks(KEYS_AT_ONCE) {
@@ -160,7 +160,7 @@ impl Conditional {
         Ok(state)
     }
 
-    /// Whether all conditions hold.
+    /// True if all conditions hold.
     fn judge(&self, state: &State) -> Result<()> {
         let mut conditions: Vec<_> = self
             .entries
@@ -301,7 +301,7 @@ fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
     Ok(if latest_us < now_us { 0 } else { latest_us - now_us + 1 })
 }
 
-/// Whether a transaction was applied: the first column of its answer.
+/// True if a transaction was applied: the first column of its answer.
 fn outcome_of(answer: QueryResult) -> Result<Outcome> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let row = rows.first_row::<Row>().map_err(unexpected)?;

@@ -73,7 +73,7 @@ fn refusal(error: &NewSessionError, options: &CqlOptions) -> String {
     }
 }
 
-/// What went wrong in the greeting of a node, if it came so far.
+/// The error in the greeting of a node, if it came so far.
 fn setup_error(error: &NewSessionError) -> Option<&ConnectionSetupRequestErrorKind> {
     let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
         ConnectionPoolError::Broken { last_connection_error, .. },

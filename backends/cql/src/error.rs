@@ -26,7 +26,7 @@ impl From<Failed> for StoreError {
 }
 
 impl Failed {
-    /// What is to be told of how it ended, and of what was said before.
+    /// The store's error for its end, and for what was said before.
     fn told(self) -> StoreError {
         let Failed { error, said: Some(RequestAttemptError::DbError(of_ring, message)), .. } = self
         else {
@@ -43,7 +43,7 @@ impl Failed {
         }
     }
 
-    /// Whether it is unknown what became of the transaction. Its reads come after an earlier try
+    /// True if it is unknown what became of the transaction. Its reads come after an earlier try
     /// of the coordinator's own, so that they leave as much open as its writes.
     pub(crate) fn is_uncertain(&self) -> bool {
         match &self.error {
@@ -65,7 +65,7 @@ impl Failed {
     }
 }
 
-/// What the driver's error means to whoever asked.
+/// The store's error for one of the driver.
 pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(of_ring, message)) => {

@@ -1,4 +1,4 @@
-//! What an operator can set.
+//! The settings of the store.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct CqlOptions {
     pub replication: Option<u32>,
     /// The user's name and password, if the ring asks for them.
     pub login: Option<(String, Password)>,
-    /// How connections are made in TLS. Nothing for plain ones.
+    /// The TLS of connections; nothing for plain ones.
     pub tls: Option<CqlTls>,
     /// Partitions of a table without parts, when it is made. A range asks all of them.
     pub buckets: u16,

@@ -1,4 +1,4 @@
-//! Where a key lies: the partition of the ring.
+//! The partition of the ring in which a key lies.
 //!
 //! A table without parts is spread over a fixed number of buckets by a hash of the key, so that
 //! partitions stay small and a range, which asks all of them, remains possible. A table in parts
@@ -19,7 +19,7 @@ pub(crate) struct Space {
     pub(crate) placing: Placing,
 }
 
-/// How a table's keys are placed.
+/// The placement of a table's keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placing {
     /// By hash, over so many buckets.
@@ -37,7 +37,7 @@ impl Space {
         }
     }
 
-    /// Whether the table is in parts, and its writes therefore are lightweight transactions.
+    /// True if the table is in parts, and its writes therefore are lightweight transactions.
     pub(crate) fn is_in_parts(&self) -> bool {
         matches!(self.placing, Placing::Parts(_))
     }
@@ -57,7 +57,7 @@ pub(crate) fn part(prefix: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Whether the partition of a part can hold a key of the range.
+/// True if the partition of a part can hold a key of the range.
 pub(crate) fn can_hold(name: &[u8], start: &[u8], end: Option<&[u8]>) -> bool {
     let prefix = &name[1..];
     let begins_before_end = end.is_none_or(|end| prefix < end || end.starts_with(prefix));

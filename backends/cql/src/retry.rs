@@ -1,5 +1,4 @@
-//! When a request is sent again: where that cannot do harm, to another node, a bounded number of
-//! times.
+//! Retries of requests: where that cannot do harm, to another node, a bounded number of times.
 //!
 //! The driver's own policy gives up where copies did not answer in time. When a node has just died,
 //! the others learn of it only after seconds, and until then one of them may wait for the dead
@@ -18,7 +17,7 @@ use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySess
 /// Times that a request is sent again.
 const AGAIN_MAX: u32 = 4;
 
-/// What a node said last of copies that were missing.
+/// The last report of a node on missing copies.
 type Said = Arc<Mutex<Option<RequestAttemptError>>>;
 
 /// See the module.
@@ -28,7 +27,7 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// What a node said last of copies that were missing.
+    /// The last report of a node on missing copies.
     pub(crate) fn said(&self) -> Option<RequestAttemptError> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! What all requests share: the session, the threads that drive it, and the bounds on both.
+//! The session that all requests share, the threads that drive it, and the bounds on both.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -59,7 +59,7 @@ pub(crate) struct Ring {
     runtime: Option<Runtime>,
 }
 
-/// Where the time of a request went on the threads that talk to the ring.
+/// The times of a request on the threads that talk to the ring.
 pub(crate) struct Laps {
     clock: Clock,
     ring_ticks: u64,

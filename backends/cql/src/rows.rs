@@ -14,7 +14,7 @@ const TTL_MAX_S: u64 = 20 * 365 * 24 * 3_600;
 type Row<'a> = (Option<i64>, Option<i64>, Option<&'a [u8]>);
 type HeadRow = (Option<i64>, Option<i64>, Option<i64>);
 
-/// When an entry's time is over.
+/// The expiry of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetime {
     /// In milliseconds since the Unix epoch; zero for never. Reads go by it.
@@ -33,7 +33,7 @@ impl Lifetime {
     }
 }
 
-/// Whether an entry's time is over.
+/// True if an entry's time is over.
 pub(crate) fn is_over(expires_ms: i64) -> bool {
     expires_ms != 0 && expires_ms <= now_ms()
 }

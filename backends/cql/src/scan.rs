@@ -30,7 +30,7 @@ struct Entry {
     expires_ms: i64,
 }
 
-/// What is left of the range in one partition.
+/// The rest of the range in one partition.
 struct Cursor {
     place: Vec<u8>,
     rows: VecDeque<Entry>,
@@ -46,7 +46,7 @@ pub(crate) struct CqlScan {
     space: Arc<Space>,
     reverse: bool,
     cursors: Vec<Cursor>,
-    /// Whether the pages hold values; nothing until it is known what the caller wants.
+    /// True if the pages hold values; nothing until it is known what the caller wants.
     with_values: Option<bool>,
     current: Option<Entry>,
 }
@@ -122,7 +122,7 @@ fn places_of_parts(
     Ok(places)
 }
 
-/// Whether all keys below `end`, from `prefix` on, begin with it.
+/// True if all keys below `end`, from `prefix` on, begin with it.
 fn is_within(prefix: &[u8], end: &[u8]) -> bool {
     let mut beyond = prefix.to_vec();
     while let Some(last) = beyond.pop() {

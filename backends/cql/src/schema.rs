@@ -23,8 +23,8 @@ use crate::tables::{CONTENTS, NOTES, PARTS, RingTable, SPACES};
 const REPLICATION_USUAL: u32 = 3;
 /// Bytes that the name of a keyspace may have, as the ring has it.
 const KEYSPACE_LENGTH_MAX: usize = 48;
-/// How long the ring remembers a writer's last transaction in a partition, in seconds: far longer
-/// than the writer asks for it.
+/// The time for which the ring remembers a writer's last transaction in a partition, in seconds:
+/// far longer than the writer asks for it.
 const NOTE_TTL_S: u32 = 3_600;
 
 /// All statements, prepared.
@@ -128,7 +128,8 @@ async fn ask(session: &Session, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many copies a keyspace keeps, over all data centres; nothing if there is no such keyspace.
+/// The number of copies that a keyspace keeps, over all data centres; nothing if there is no such
+/// keyspace.
 async fn replication_of(session: &Session, keyspace: &str) -> Result<Option<u32>> {
     let mut statement =
         Statement::new("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?");

@@ -21,7 +21,7 @@ use crate::scan::scan;
 use crate::schema::unexpected;
 use crate::{parts, plain::Entry};
 
-/// What `spaces` has for a table in parts.
+/// The value in `spaces` for a table in parts.
 const IN_PARTS: i32 = 0;
 /// Threads that wait for pages of ranges in place of event loops.
 const WORKERS: usize = 4;
@@ -105,7 +105,7 @@ impl CqlStore {
     }
 }
 
-/// How a table is placed, by agreement of all servers.
+/// The placement of a table, by agreement of all servers.
 async fn agree(ring: &Arc<Ring>, name: &str, wanted: i32) -> Result<i32> {
     let mut laps = ring.no_laps();
     let mut look = bound(&ring.statements.space, &(name,))?;
@@ -224,7 +224,7 @@ impl ReplicatedStore for CqlStore {
     }
 }
 
-/// What stands for a snapshot: the ring has none, so that it sees what is written after it was
+/// A stand-in for a snapshot: the ring has none, so that it sees what is written after it was
 /// taken.
 struct AsItIs {
     ring: Arc<Ring>,

@@ -3,7 +3,7 @@
 
 /// The column with the notes of transactions, which keyspaces of earlier states lack.
 pub(crate) const NOTES: &str = "done";
-/// What the type of a column ends with that a partition has once.
+/// The end of the type of a column that a partition has once.
 const ONCE: &str = " static";
 
 /// A table in the ring.

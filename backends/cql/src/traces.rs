@@ -1,4 +1,4 @@
-//! What the ring tells of requests that are traced: a sampled share, looked at after their answers.
+//! Traces of the ring for a sampled share of requests, looked at after their answers.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -30,7 +30,7 @@ pub(crate) struct Traces {
     late: Mutex<VecDeque<LateParts>>,
 }
 
-/// Where the time of a request in the ring went, in microseconds.
+/// The times of a request in the ring, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Split {
     network_us: u64,
@@ -38,7 +38,7 @@ struct Split {
     replicas_us: u64,
 }
 
-/// What is traced of a request.
+/// The trace of a request.
 #[derive(Default)]
 pub(crate) enum Sample {
     #[default]
@@ -53,7 +53,7 @@ pub(crate) enum Sample {
 pub(crate) struct RoundTrip {
     /// Asks the ring for its trace.
     trace: Pin<Box<dyn Future<Output = Option<TracingInfo>> + Send>>,
-    /// How long it took, seen from here.
+    /// The time that it took, seen from here.
     took_us: u64,
 }
 
@@ -86,7 +86,7 @@ impl Sample {
 }
 
 impl Traces {
-    /// Whether the next request is to be traced: as many as the share says, evenly.
+    /// True if the next request is to be traced: as many as the share says, evenly.
     pub(crate) fn is_due(&self, share: f64) -> bool {
         if share <= 0.0 {
             return false;
@@ -106,7 +106,7 @@ impl Traces {
         ]
     }
 
-    /// What came to light of single requests since this was last called.
+    /// Parts of single requests that came to light since this was last called.
     pub(crate) fn late_parts(&self) -> Vec<LateParts> {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.drain(..).collect()
@@ -178,8 +178,8 @@ impl Split {
     }
 }
 
-/// What the coordinator did not spend was the network's; what it did, less the longest that another
-/// node was busy, its own.
+/// Time that the coordinator did not spend was the network's; what it did, less the longest that
+/// another node was busy, its own.
 fn split(info: &TracingInfo, took_us: u64) -> Option<Split> {
     let (coordinator, duration_us) = (info.coordinator?, info.duration?);
     let elsewhere = info.events.iter().filter(|event| event.source != Some(coordinator));

@@ -37,11 +37,11 @@ pub(crate) struct Tunnels {
     way: Arc<Way>,
     /// The port on which all nodes speak TLS.
     port: u16,
-    /// Where each node is met on this machine.
+    /// The address of each node on this machine.
     local: Mutex<HashMap<String, SocketAddr>>,
 }
 
-/// How nodes are reached.
+/// The way to the nodes.
 struct Way {
     connector: TlsConnector,
     /// The name in all certificates, if it is not where a node is.
@@ -63,7 +63,8 @@ impl Tunnels {
         Ok(Tunnels { way: Arc::new(way), port, local })
     }
 
-    /// Where these nodes are met on this machine. One of them has to be there, and be what it says.
+    /// The addresses of these nodes on this machine. One of them has to be there, and be
+    /// what it says.
     pub(crate) async fn begin(&self, nodes: &[String]) -> Result<Vec<SocketAddr>> {
         let mut wrong = String::new();
         for node in nodes {
@@ -82,7 +83,7 @@ impl Tunnels {
         Err(StoreError::Unreachable(format!("no node of the ring is reached by TLS: {wrong}")))
     }
 
-    /// Where a node is met on this machine, from now on if it was not before.
+    /// The address of a node on this machine, from now on if it was not before.
     async fn local(&self, node: &str) -> io::Result<SocketAddr> {
         let mut local = self.local.lock().await;
         if let Some(address) = local.get(node) {

@@ -54,7 +54,7 @@ impl Versions {
     }
 }
 
-/// When a version was drawn, in milliseconds since the Unix epoch.
+/// The time at which a version was drawn, in milliseconds since the Unix epoch.
 pub(crate) fn written_at_ms(version: u64) -> u64 {
     (version >> LOW_BITS) / 1_000
 }

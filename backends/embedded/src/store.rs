@@ -25,14 +25,14 @@ const WORKERS: usize = 8;
 /// Their names, with a number.
 const WORKER: &str = "pellucid-worker";
 
-/// What an operator can set of the embedded store.
+/// The settings of the embedded store.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedOptions {
     /// Memory for what is written and not yet in tables.
     pub memory_bytes: u64,
     /// Bytes that a value may have.
     pub value_bytes_max: usize,
-    /// Which requests leave their event loop.
+    /// The requests that are offloaded from their event loop.
     pub hand_over: HandOver,
     /// Requests that may wait for a thread that waits for the medium. Beyond it:
     /// [`StoreError::Busy`](pellucid_store::StoreError::Busy).

@@ -25,7 +25,7 @@ const FILTER_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_SHARE: usize = 2;
 /// RocksDB's number for reads that stay within memtables and block cache.
 const TIER_MEMORY: i32 = 1;
-/// What the name of a table's column family begins with.
+/// The prefix of the name of a table's column family.
 const TABLE: &str = "table ";
 /// Memtables at a time.
 const MEMTABLES: usize = 4;
@@ -162,7 +162,8 @@ impl Database {
     }
 }
 
-/// How a write is made: synced, or refused where it would have to wait for flushes and merges.
+/// The options of a write: synced, or refused where it would have to wait for flushes and
+/// merges.
 pub(crate) fn write_options(is_synced: bool, may_wait: bool) -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set_sync(is_synced);

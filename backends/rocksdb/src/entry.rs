@@ -1,4 +1,4 @@
-//! How an entry lies in RocksDB: a head before the value.
+//! The form of an entry in RocksDB: a head before the value.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -20,7 +20,8 @@ use crate::sequences::written_at_ms;
 
 /// Room that each thread keeps for entries.
 const ENTRY_BYTES_KEPT: usize = 64 << 10;
-/// Where the number behind the sequence number begins that says what kind of head it is.
+/// The offset at which the number behind the sequence number begins that says what kind of head it
+/// is.
 const KIND_SHIFT: u32 = 56;
 const SEQUENCE_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const KIND_EARLIER: u64 = 0;
@@ -119,13 +120,13 @@ impl Stored {
         Some((stored, &bytes[length..]))
     }
 
-    /// Whether its time is not over.
+    /// True if its time is not over.
     #[inline]
     pub(crate) fn is_live(self) -> bool {
         self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().unix_ms()
     }
 
-    /// What is wanted of an entry, if it is there and its time is not over.
+    /// The part of an entry that is wanted, if it is there and its time is not over.
     #[inline]
     pub(crate) fn shown<T>(
         bytes: Option<&[u8]>,

@@ -7,7 +7,7 @@ use pellucid_store::{Result, StoreError, Table};
 use pellucid_thread::Mutex;
 use rocksdb::BoundColumnFamily;
 
-/// What RocksDB's calls take for a table.
+/// The handle of a table.
 pub(crate) type Handle = Arc<BoundColumnFamily<'static>>;
 
 /// Tables whose handles lie at hand, as those of all requests of most servers do: a request is so

@@ -34,7 +34,7 @@ pub(crate) struct Moment {
     sequence: u64,
 }
 
-/// What [`pellucid_store::Store::snapshot`] returns.
+/// The snapshot of the store.
 pub(crate) struct RocksSnapshot(pub(crate) Arc<Moment>);
 
 impl Moment {

@@ -21,7 +21,7 @@ const LAST_MS: u64 = (1 << 42) - 86_400_000;
 /// Under this key of the family that has no table stands the number below which all lie that were
 /// drawn: those of writes that RocksDB refused, too, of which it has no trace.
 const RESERVED_KEY: &[u8] = b"sequence numbers below";
-/// How far that is ahead: a minute of numbers.
+/// The lead of that: a minute of numbers.
 const RESERVED_AHEAD: u64 = 60_000 << NUMBERS_A_MS_SHIFT;
 
 /// See the module.
@@ -89,7 +89,8 @@ impl Sequences {
     }
 }
 
-/// When the write was made that drew this number, in milliseconds since the Unix epoch.
+/// The time at which the write was made that drew this number, in milliseconds since the Unix
+/// epoch.
 pub(crate) fn written_at_ms(sequence: u64) -> u64 {
     sequence >> NUMBERS_A_MS_SHIFT
 }

@@ -30,7 +30,7 @@ const FIGURES: [(&str, &str); 5] = [
     ("rocksdb.num-snapshots", "rocksdb_snapshots"),
 ];
 
-/// What an operator can set of a store over RocksDB.
+/// The settings of a store over RocksDB.
 #[derive(Clone, Copy, Debug)]
 pub struct RocksOptions {
     /// Memory for memtables and the block cache, half each.
@@ -51,7 +51,7 @@ impl Default for RocksOptions {
 pub struct RocksStore {
     database: Arc<Database>,
     workers: Workers,
-    /// How writes are made that must not wait.
+    /// The options of writes that must not wait.
     at_once: WriteOptions,
     value_bytes_max: usize,
 }
@@ -179,7 +179,7 @@ fn find_at_once<T>(
     }
 }
 
-/// What stands for a request that would have to wait, on a thread that must not.
+/// A stand-in for a request that would have to wait, on a thread that must not.
 struct WouldWait;
 
 /// Writes all or nothing. The locks of the keys are held from before the conditions are judged
@@ -237,7 +237,7 @@ fn write(
     }
 }
 
-/// Whether all conditions hold, each with what the operations before it leave.
+/// True if all conditions hold, each with what the operations before it leave.
 fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Result<()> {
     if operations.iter().all(|operation| operation.condition == Condition::None) {
         return Ok(());

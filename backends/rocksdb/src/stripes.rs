@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Writers of keys with the same lock follow one another.
 const STRIPES: usize = 256;
-/// What stands for a write that is under way where there is none.
+/// A stand-in for a write that is under way where there is none.
 const NOBODY: u64 = u64::MAX;
 
 /// See the module.
@@ -24,9 +24,9 @@ struct Stripe {
     under_way: AtomicU64,
 }
 
-/// What holds off writers of some keys until it is dropped.
+/// Locks that hold off writers of some keys until they are dropped.
 pub(crate) struct Locks<'a> {
-    /// Where the write stands that is under way.
+    /// The stripe of the write that is under way.
     stripe: &'a Stripe,
     _held: Held<'a>,
 }

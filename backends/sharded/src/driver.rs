@@ -25,7 +25,7 @@ pub(crate) struct Brought {
 
 type Brings = Box<dyn FnOnce(Result<Brought, Failure>) + Send>;
 
-/// Who waits for an answer: called once, also if the thread ends before one comes.
+/// The receiver of an answer: called once, also if the thread ends before one comes.
 pub(crate) struct Waiting(Option<Brings>);
 
 impl Waiting {

@@ -25,14 +25,14 @@ const TABLES_MAX: usize = 1_024;
 /// which is the nodes'.
 const VALUE_BYTES_DEFAULT: usize = 64 << 20;
 
-/// Where the nodes are, and how they are asked.
+/// The settings of a sharded store.
 #[derive(Clone)]
 pub struct ShardedOptions {
     /// The nodes, as every one of them was told.
     pub nodes: NodeList,
-    /// What nodes and guests prove to each other that they know.
+    /// The secret of nodes and guests, which they prove to each other.
     pub secret: Option<Vec<u8>>,
-    /// How long an answer is waited for, and how long a node may be silent.
+    /// The longest wait for an answer, and the longest silence of a node.
     pub wait: Duration,
     /// Bytes that a value may have: no more than the nodes take.
     pub value_bytes_max: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// How much of a key says whose it is.
+    /// The length of the part of a key that says whose it is.
     fn part_length(&self, key: &[u8]) -> usize {
         self.part_of.map_or(key.len(), |part_of| part_of(key).min(key.len()))
     }
@@ -325,7 +325,7 @@ impl Store for ShardedStore {
     }
 }
 
-/// What stands for a snapshot: the store as it is whenever it is read.
+/// A stand-in for a snapshot: the store as it is whenever it is read.
 struct AsItIs(ShardedStore);
 
 impl Snapshot for AsItIs {

@@ -13,7 +13,7 @@ pub fn key_hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// What stands for a node in scores: XXH3, 64 bits, seed 0, of its URL in canonical form.
+/// A stand-in for a node in scores: XXH3, 64 bits, seed 0, of its URL in canonical form.
 #[must_use]
 pub fn node_seed(url: &str) -> u64 {
     xxh3_64(url.as_bytes())

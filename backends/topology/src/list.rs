@@ -74,8 +74,8 @@ impl NodeList {
         owner
     }
 
-    /// What tells lists apart: XXH3, 64 bits, seed 0, of the URLs in order, each ended by a line
-    /// feed.
+    /// The fingerprint of the list: XXH3, 64 bits, seed 0, of the URLs in order, each ended by a
+    /// line feed.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let lines: String = self.nodes.iter().map(|node| format!("{node}\n")).collect();

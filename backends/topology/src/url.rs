@@ -5,15 +5,16 @@ use std::fmt;
 /// Bytes that a node's URL may have.
 pub const URL_BYTES_MAX: usize = 200;
 
-/// Where a node is met, `http://host:port`, in canonical form: letters in lower case, the port
-/// written out, nothing behind it. Two URLs in this form are the same node only if they are equal.
+/// The address of a node, `http://host:port`, in canonical form: letters in lower case, the
+/// port written out, nothing behind it. Two URLs in this form are the same node only if they are
+/// equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeUrl {
     text: String,
     authority_at: usize,
 }
 
-/// What is wrong with a list of nodes; the text says what to do.
+/// A fault of a list of nodes; the text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyError(String);
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a query, by the numbers that drivers know.
+//! Errors of queries, by the numbers that drivers know.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub mod number {
     pub const NOT_IMPLEMENTED: u16 = 9;
     /// A parameter that makes no sense.
     pub const BAD_PARAMETER: u16 = 10;
-    /// Who asks may not do this.
+    /// The caller may not do this.
     pub const FORBIDDEN: u16 = 11;
     /// The memory that a query may use is used up.
     pub const RESOURCE_LIMIT: u16 = 32;
@@ -89,9 +89,9 @@ pub mod number {
 /// Why there is no result, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryError {
-    /// Which error it is: one of [`number`], or what the source reports.
+    /// The error that it is: one of [`number`], or what the source reports.
     pub number: u16,
-    /// What to tell the user, without the `AQL: ` in front.
+    /// The message for the user, without the `AQL: ` in front.
     pub message: String,
 }
 

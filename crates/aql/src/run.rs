@@ -1,4 +1,4 @@
-//! What a query has while it runs: its data, its limits, its warnings, and what it has counted.
+//! The state of a query that runs: its data, its limits, its warnings, and its counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,40 +11,40 @@ use pellucid_value::Value;
 use crate::evaluate::Regexes;
 use crate::{QueryError, Source, WriteBatch, number};
 
-/// How many rows are computed between two looks at whether the query should end.
+/// The number of rows that are computed between two looks at whether the query should end.
 const CHECK_ROWS: u32 = 256;
-/// How many documents a light query may read.
+/// The number of documents that a light query may read.
 pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
-/// How many bytes of documents a light query may read.
+/// The number of bytes that of documents a light query may read.
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
-/// How many documents one query may write.
+/// The number of documents that one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
 /// From how many bytes on a batch of rows is not added to: this, or a share of the query's memory.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// How many batches, one for each loop, should fit into the memory of a query.
+/// The number of batches, one for each loop, that should fit into the memory of a query.
 const BATCHES_USUAL: usize = 16;
-/// How many warnings one query keeps, whatever its options say.
+/// The number of warnings that one query keeps, whatever its options say.
 pub const WARNINGS_MAX: usize = 10_000;
 
-/// What a query may use.
+/// The limits of a query.
 #[derive(Clone, Debug)]
 pub struct QueryOptions {
     /// The memory of all queries and requests together.
     pub budget: Budget,
-    /// How much of that it may take, in bytes; 0 is as much as there is.
+    /// The most of that that it may take, in bytes; 0 is as much as there is.
     pub memory_bytes_max: usize,
-    /// How long it may be planned and run, where both have the same [`KillSwitch`]; the time in
-    /// which nobody asks for more of its result does not count.
+    /// The longest time for planning and running it, where both have the same [`KillSwitch`]; the
+    /// time in which nobody asks for more of its result does not count.
     pub runtime_max: Option<Duration>,
-    /// How many warnings are kept, up to [`WARNINGS_MAX`].
+    /// The number of warnings that are kept, up to [`WARNINGS_MAX`].
     pub warnings_max: usize,
-    /// Whether the first warning is an error.
+    /// True if the first warning is an error.
     pub fail_on_warning: bool,
-    /// Whether rows are counted that the last `LIMIT` leaves out.
+    /// True if rows are counted that the last `LIMIT` leaves out.
     pub full_count: bool,
-    /// Whether each node of the plan is timed.
+    /// True if each node of the plan is timed.
     pub profile: bool,
-    /// Whether it gives up ([`number::NOT_LIGHT`]) once it has read more than a thread should that
+    /// True if it gives up ([`number::NOT_LIGHT`]) once it has read more than a thread should that
     /// must not be held up. For plans that say that they are light.
     pub is_light: bool,
 }
@@ -78,7 +78,7 @@ impl Default for QueryOptions {
 #[derive(Clone, Debug, Default)]
 pub struct KillSwitch(Arc<Watched>);
 
-/// What is seen of a query from elsewhere.
+/// The state of a query that is seen from elsewhere.
 #[derive(Debug, Default)]
 struct Watched {
     is_killed: AtomicBool,
@@ -100,13 +100,13 @@ impl KillSwitch {
         self.0.peak_memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// How many warnings there are so far.
+    /// The number of warnings that there are so far.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.0.warnings.load(Ordering::Relaxed)
     }
 
-    /// Whether the query should end.
+    /// True if the query should end.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.0.is_killed.load(Ordering::Relaxed)
@@ -118,11 +118,11 @@ impl KillSwitch {
 pub struct Warning {
     /// One of [`number`].
     pub number: u16,
-    /// What it is.
+    /// The message.
     pub message: String,
 }
 
-/// What a query has done.
+/// The counts of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Documents written.
@@ -160,7 +160,7 @@ pub(crate) struct Run {
     pub(crate) idle_ns: u64,
     pub(crate) stats: Stats,
     pub(crate) warnings: Vec<Warning>,
-    /// What `CURRENT` is, the innermost last.
+    /// The values of `CURRENT`, the innermost last.
     pub(crate) locals: Vec<Value>,
     /// Begun by the first write.
     pub(crate) writes: Option<Box<dyn WriteBatch>>,
@@ -171,9 +171,9 @@ pub(crate) struct Run {
     /// Bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
     share: Share,
-    /// What of the share goes back only when the query ends.
+    /// The part of the share that goes back only when the query ends.
     lasting_bytes: usize,
-    /// What of the share are the rows that a node is about to give.
+    /// The part of the share for the rows that a node is about to give.
     pub(crate) batch_bytes: usize,
     /// From how many of them on no row is added.
     batch_bytes_max: usize,
@@ -216,7 +216,7 @@ impl Run {
         }
     }
 
-    /// What is left of it when a query is planned: what was odd, and the memory that it took.
+    /// The warnings of planning, and the memory that it took.
     pub(crate) fn into_parts(self) -> (Vec<Warning>, Share) {
         self.kill.0.planning_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         (self.warnings, self.share)
@@ -339,7 +339,7 @@ impl Run {
         self.free_memory(bytes);
     }
 
-    /// Whether a batch should not be added to: large rows come in smaller batches.
+    /// True if a batch should not be added to: large rows come in smaller batches.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.batch_bytes >= self.batch_bytes_max
     }

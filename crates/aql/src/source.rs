@@ -1,4 +1,4 @@
-//! Where a query finds its data.
+//! The source of a query's data.
 //!
 //! A source stands for one query and one moment: all reads see the same state, whatever others
 //! write meanwhile. Its writes are collected in one batch and become visible together or not at
@@ -25,11 +25,11 @@ pub struct Collection {
     pub id: CollectionId,
     /// Its name now.
     pub name: String,
-    /// Whether its documents are edges.
+    /// True if its documents are edges.
     pub is_edge: bool,
 }
 
-/// What an index is.
+/// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// Over `_key`.
@@ -47,7 +47,7 @@ pub enum IndexKind {
 pub struct IndexField {
     /// The names on the way to it.
     pub path: Vec<String>,
-    /// Whether the elements of the array there are indexed, one by one (`[*]`).
+    /// True if the elements of the array there are indexed, one by one (`[*]`).
     pub expands: bool,
 }
 
@@ -58,20 +58,20 @@ pub struct Index {
     pub id: IndexId,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The message.
     pub kind: IndexKind,
-    /// What it is sorted by, the most significant first.
+    /// The fields by which it is sorted, the most significant first.
     pub fields: Vec<IndexField>,
-    /// Whether no two documents have the same values.
+    /// True if no two documents have the same values.
     pub unique: bool,
-    /// Whether documents stay out of it that lack a field or have null there.
+    /// True if documents stay out of it that lack a field or have null there.
     pub sparse: bool,
     /// The share of different values among all, above 0 and up to 1.
     pub selectivity: f64,
 }
 
-/// Which entries of an index are looked at: those whose first fields equal `equal`, and whose next
-/// field is within the bounds.
+/// The entries that of an index are looked at: those whose first fields equal `equal`, and whose
+/// next field is within the bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRange {
     /// Values of the first fields.
@@ -129,7 +129,7 @@ impl IndexRange {
 pub struct IndexRequest {
     /// The index.
     pub index: IndexId,
-    /// Which entries.
+    /// The entries.
     pub range: IndexRange,
     /// From the last entry to the first.
     pub reverse: bool,
@@ -169,12 +169,12 @@ pub trait FieldScan: Send {
     ) -> Result<bool, QueryError>;
 }
 
-/// What data there is, at one moment.
+/// The data of a query, at one moment.
 pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
-    /// Whether who asks the query may read the collection of that name: asked of those that only
+    /// True if who asks the query may read the collection of that name: asked of those that only
     /// its values name. Those of its text stand in the plan, and are for its caller to look at.
     fn may_read(&self, _collection: &str) -> bool {
         true
@@ -186,12 +186,12 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// What `VERSION()` gives: the version of ArangoDB that is spoken.
+    /// The result of `VERSION()`: the version of ArangoDB that is spoken.
     fn reported_version(&self) -> &str {
         REPORTED_VERSION
     }
 
-    /// How many documents a collection has.
+    /// The number of documents that a collection has.
     ///
     /// # Errors
     /// What went wrong with the store.
@@ -308,7 +308,7 @@ pub trait WriteBatch: Send {
     fn commit(self: Box<Self>) -> Result<(), QueryError>;
 }
 
-/// What a write does.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// Adds a document.
@@ -334,7 +334,7 @@ impl WriteKind {
     }
 }
 
-/// What an insert does where a document of that key is there.
+/// The action of an insert where a document of that key is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverwriteMode {
     /// It fails.
@@ -384,7 +384,7 @@ impl Default for WriteOptions {
 /// One write.
 #[derive(Clone, Debug)]
 pub struct Write<'a> {
-    /// What it does.
+    /// The kind.
     pub kind: WriteKind,
     /// To which collection.
     pub collection: CollectionId,
@@ -395,11 +395,11 @@ pub struct Write<'a> {
     /// The new document, or the attributes to merge; null for removals. What is in `_key` of a new
     /// document is its key; `_id` and `_rev` do not matter.
     pub document: &'a Value,
-    /// How.
+    /// The options.
     pub options: &'a WriteOptions,
 }
 
-/// What a write will have done.
+/// The result of a write.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
     /// The document as it was, null if there was none.

@@ -17,10 +17,10 @@ const STATEMENTS_MAX: usize = 512;
 /// The longest text that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// How many bytes they may have together; beyond it, all are forgotten, too.
+/// The number of bytes that they may have together; beyond it, all are forgotten, too.
 const STATEMENTS_BYTES_MAX: usize = 32 << 20;
 
-/// How many bytes a plan may have that serves again.
+/// The number of bytes that a plan may have that serves again.
 const PLAN_BYTES_MAX: usize = 64 << 10;
 
 /// The queries that were asked of late.
@@ -67,7 +67,7 @@ pub struct Statement {
 struct Kept {
     plan: Arc<Plan>,
     reuse: Reuse,
-    /// Whether it is light, as far as is known.
+    /// True if it is light, as far as is known.
     is_light: AtomicBool,
 }
 

@@ -5,7 +5,7 @@ use pellucid_clock::Ticks;
 
 use crate::error::Result;
 
-/// What a store answers.
+/// The answer of a store.
 pub enum Answer<T> {
     /// It is here.
     Now(Result<T>),
@@ -95,9 +95,9 @@ pub struct Arrival<T> {
     pub result: Result<T>,
     /// Parts of `execute` that were measured elsewhere, in order.
     pub parts: Vec<PartTime>,
-    /// When another thread began with the request: until then it was queued.
+    /// The time at which another thread began with the request: until then it was queued.
     pub started: Option<Ticks>,
-    /// What the store counted elsewhere.
+    /// Counts of the store from elsewhere.
     pub counts: EngineCounts,
 }
 
@@ -123,9 +123,9 @@ impl<T> Arrival<T> {
 pub struct PartTime {
     /// The part that it is given to.
     pub part: Part,
-    /// How long it was.
+    /// Its length.
     pub ticks: u64,
-    /// When it ended.
+    /// Its end.
     pub until: Ticks,
     /// The number of the background job that was waited for; zero for none.
     pub waited_for: u64,

@@ -17,10 +17,10 @@ const GROUP_ENTRIES_MAX: usize = 64;
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// Groups between two notes of how far it is.
 const GROUPS_PER_NOTE: u64 = 64;
-/// How far the clocks may be apart by which two stores take an entry's time for over.
+/// The difference that clocks may have by which two stores take an entry's time for over.
 const CLOCKS_APART_MS: u64 = 5_000;
-/// How much later than in the source an entry's time may be over in the copy: what was left of it
-/// counts there from when the entry was written, which may take that long.
+/// The time by which an entry's time may be over later in the copy than in the source: the rest of
+/// it counts there from when the entry was written, which may take that long.
 const WRITTEN_WITHIN_MS: u64 = 60_000;
 
 /// The store that is copied.
@@ -28,20 +28,20 @@ const WRITTEN_WITHIN_MS: u64 = 60_000;
 pub struct Source<'a> {
     /// The store.
     pub store: &'a dyn Store,
-    /// What tells it from all others, wherever it is: a line of text.
+    /// A line of text that tells it from all other stores.
     pub identity: &'a str,
 }
 
-/// Which table is copied.
+/// The table that is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct CopiedTable<'a> {
     /// Its name, in both stores.
     pub name: &'a str,
-    /// What [`Store::table_in_parts`] is to be told, if the table is in parts.
+    /// The rule for [`Store::table_in_parts`], if the table is in parts.
     pub part_of: Option<PartOf>,
 }
 
-/// What was done so far.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Entries that were copied, or compared.
@@ -51,7 +51,7 @@ pub struct Copied {
     /// Entries that only one of the two had as they were compared, because their time was over, or
     /// nearly so.
     pub expired: u64,
-    /// Whether it went on where an earlier copy was cut short.
+    /// True if it went on where an earlier copy was cut short.
     pub resumed: bool,
 }
 
@@ -78,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// Whether its time is over so many milliseconds from now.
+    /// True if its time is over so many milliseconds from now.
     fn is_over_within(&self, ms: u64) -> bool {
         let then_ms = WallTime::now().unix_ms().saturating_add(ms);
         self.expires_at_ms.is_some_and(|at_ms| at_ms <= then_ms)

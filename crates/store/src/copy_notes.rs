@@ -15,7 +15,7 @@ const BEGINNING: &[u8] = b"copy of ";
 const UP_TO_KEY: u8 = b'k';
 const TO_THE_END: u8 = b'e';
 
-/// How far the copy of a table is.
+/// The progress of the copy of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// All keys before this one are there; an empty one stands for none.
@@ -35,7 +35,7 @@ impl<'a> Notes<'a> {
         Ok(Notes { to, table: to.table(NOTES_TABLE)? })
     }
 
-    /// How far the copy of the table `name` is; nothing if it has not begun.
+    /// The progress of the copy of the table `name`; nothing if it has not begun.
     ///
     /// # Errors
     /// [`StoreError::Unacceptable`] if the one that has begun is of another source.

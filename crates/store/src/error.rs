@@ -1,8 +1,8 @@
-//! What a store can fail with, in terms that an API can answer with.
+//! Errors of a store, in terms that an API can answer with.
 
 use std::fmt;
 
-/// What the functions of a store return.
+/// The result of the functions of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Why a store could not do what it was asked to do.
@@ -31,7 +31,7 @@ pub enum StoreError {
     /// Fewer copies answered than had to. The text says how many, or which node is not there. Of a
     /// write it is unknown whether it happened; it may be seen later.
     Unreachable(String),
-    /// What is read is not in memory, and the thread must not wait for it
+    /// The data is not in memory, and the thread must not wait for it
     /// ([`LocalStore::all_in_memory`](crate::LocalStore::all_in_memory)).
     NotInMemory,
     /// Anything else that failed below.

@@ -1,4 +1,4 @@
-//! Which requests leave their event loop, and how they come back.
+//! Requests that are offloaded from their event loop, and their way back.
 
 use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
@@ -12,10 +12,10 @@ use crate::workers::Workers;
 /// The part of the kinds that offload in which writers wait for background jobs.
 pub const STALL: Part = Part::new(0);
 
-/// When a request is handed over to another thread.
+/// The rule by which requests are offloaded to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandOver {
-    /// Where it would block: the way to be fast and to leave neighbours alone.
+    /// Requests that would block: the way to be fast and to leave neighbours alone.
     #[default]
     Auto,
     /// Every request, as servers do that keep their event loops free.

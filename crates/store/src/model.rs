@@ -1,4 +1,4 @@
-//! What goes into a store and comes out of it, the same for every kind.
+//! Keys, values and writes, the same for every kind of store.
 
 use std::ops::Deref;
 
@@ -31,7 +31,7 @@ pub enum ReadMode {
     InMemory,
 }
 
-/// What must hold of a key for a write to happen. A key that has expired is absent.
+/// A condition on a key, without which its write does not happen. A key that has expired is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing.
@@ -63,10 +63,10 @@ impl Table {
     }
 }
 
-/// How long the prefix of a key is that names the part of the table in which it lies.
+/// The length of the prefix of a key that names the part of the table in which it lies.
 pub type PartOf = fn(&[u8]) -> usize;
 
-/// How many copies have to answer, of how many.
+/// Copies that have to answer, among those that are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copies {
     /// Copies that have to answer.
@@ -80,7 +80,7 @@ pub struct Copies {
 pub struct Head {
     /// A number that no other write of the store has; later writes have higher ones.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// The time at which it was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u64,
@@ -136,7 +136,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether the bytes, which were just used, could still be read from where they lie.
+    /// True if the bytes, which were just used, could still be read from where they lie.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         match self {
@@ -173,10 +173,10 @@ pub struct Operation<'a> {
     pub key: &'a [u8],
     /// The new value; nothing removes the key.
     pub value: Option<&'a [u8]>,
-    /// What must hold for the write to happen.
+    /// The condition of the write.
     pub condition: Condition,
-    /// How long the entry is there, in milliseconds; nothing means until it is removed. It counts
-    /// from the write, by the store's own time, which never goes back.
+    /// The lifetime of the entry, in milliseconds; nothing means until it is removed.
+    /// It counts from the write, by the store's own time, which never goes back.
     pub lifetime_ms: Option<u64>,
 }
 

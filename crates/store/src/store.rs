@@ -19,11 +19,11 @@ pub struct Range<'a> {
     pub start: &'a [u8],
     /// The first key beyond it; nothing for the end of the table.
     pub end: Option<&'a [u8]>,
-    /// Whether it is walked from its last key to its first.
+    /// True if it is walked from its last key to its first.
     pub reverse: bool,
 }
 
-/// What a kind of store is like, the same for as long as it is open.
+/// The properties of a store, the same for as long as it is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
     /// Copies of each entry that the store keeps.
@@ -32,7 +32,7 @@ pub struct Properties {
     pub value_bytes_max: usize,
     /// The names of the store's parts of `execute`, by slot.
     pub part_names: &'static [&'static str; PARTS_MAX],
-    /// Whether a walk over a range waits for others, machines or disks, so that it is made on
+    /// True if a walk over a range waits for others, machines or disks, so that it is made on
     /// [`Store::workers`].
     pub ranges_wait: bool,
 }
@@ -166,7 +166,7 @@ pub trait LocalStore {
         None
     }
 
-    /// Whether reads have been answered from memory of late, so that a few of them may be made on a
+    /// True if reads have been answered from memory of late, so that a few of them may be made on a
     /// thread that must not block. [`Store::get`] looks at that itself.
     fn is_in_memory(&self) -> bool {
         false
@@ -266,7 +266,7 @@ pub trait Scan: Send {
         let _ = mode;
     }
 
-    /// When the time of the entry that was returned last is over, in milliseconds since the Unix
+    /// The expiry of the entry that was returned last, in milliseconds since the Unix
     /// epoch; nothing for never, or if the store does not say.
     fn expires_at_ms(&self) -> Option<u64> {
         None

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Value;
 use crate::packed::DEPTH_MAX;
 
-/// How large a value may be in bytes, each of its parts counted wherever it is: no packed form is
+/// The largest value in bytes, each of its parts counted wherever it is: no packed form is
 /// larger.
 pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
 
@@ -39,7 +39,7 @@ impl fmt::Display for OverLimit {
 
 impl std::error::Error for OverLimit {}
 
-/// What lies in an array or object.
+/// The contents of an array or object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
     /// Levels of arrays and objects in it, without its own.

@@ -33,7 +33,7 @@ const WIDE: f64 = 9_007_199_254_740_992.0;
 pub struct Decoded {
     /// It, or one that is equal.
     pub value: Value,
-    /// Whether it is sure to be written as the one that was encoded.
+    /// True if it is sure to be written as the one that was encoded.
     pub is_exact: bool,
 }
 

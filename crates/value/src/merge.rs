@@ -3,7 +3,7 @@
 use crate::packed::Builder;
 use crate::{ObjectRef, Ref};
 
-/// How two objects become one.
+/// The rules by which two objects become one.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeOptions {
     /// Attributes that the newer object has as null stay, with null; otherwise they go, at any

@@ -66,7 +66,7 @@ impl Number {
         }
     }
 
-    /// Whether it is zero.
+    /// True if it is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         match self {

@@ -23,13 +23,13 @@ impl Object {
         found.ok().map(|place| &self.members[self.order[place] as usize].1)
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

@@ -14,7 +14,7 @@ use crate::{ArrayRef, Members, ObjectRef, Ref, compare_numbers};
 /// Bytes of text whose comparison is one step of [`compare_with`].
 const STEP_BYTES: usize = 4096;
 
-/// How `left` compares to `right`.
+/// The order of `left` and `right`.
 #[must_use]
 pub fn compare(left: Ref<'_>, right: Ref<'_>) -> Ordering {
     let Ok(order) = compare_with(left, right, &mut |_| Ok::<(), Infallible>(()));
@@ -36,7 +36,7 @@ pub fn compare_with<E>(
     }
 }
 
-/// Whether the two are the same in the order of values.
+/// True if the two are the same in the order of values.
 #[must_use]
 pub fn equal(left: Ref<'_>, right: Ref<'_>) -> bool {
     match (left, right) {

@@ -1,4 +1,4 @@
-//! How values are read, whatever their form.
+//! Values as they are read, whatever their form.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl<'a> Ref<'a> {
         }
     }
 
-    /// Whether it counts as true: all but null, false, 0 and the empty string do.
+    /// True if it counts as true: all but null, false, 0 and the empty string do.
     #[must_use]
     pub fn is_true(self) -> bool {
         match self {
@@ -116,7 +116,7 @@ impl<'a> Ref<'a> {
 }
 
 impl<'a> ArrayRef<'a> {
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -125,7 +125,7 @@ impl<'a> ArrayRef<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -147,7 +147,7 @@ impl<'a> ArrayRef<'a> {
 }
 
 impl<'a> ObjectRef<'a> {
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -156,7 +156,7 @@ impl<'a> ObjectRef<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0

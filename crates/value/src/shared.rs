@@ -38,12 +38,12 @@ impl Shared {
         }
     }
 
-    /// Whether it keeps much more memory alive than it is long.
+    /// True if it keeps much more memory alive than it is long.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.kept_bytes() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
     }
 
-    /// How many bytes of memory all holders together keep alive.
+    /// The number of bytes that of memory all holders together keep alive.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.bytes.len()

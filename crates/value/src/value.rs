@@ -72,7 +72,7 @@ impl Value {
         Array::new(elements).map(|array| Self::Array(Arc::new(array)))
     }
 
-    /// How many levels of arrays and objects it has, counted up to one more than
+    /// The number of levels that of arrays and objects it has, counted up to one more than
     /// [`packed::DEPTH_MAX`]: stored documents may have more, all other values have less.
     #[must_use]
     pub fn depth(&self) -> usize {
@@ -101,7 +101,7 @@ impl Value {
         i64::try_from(count).map_or(Self::Null, Self::Int)
     }
 
-    /// How it is read.
+    /// The value in the form in which it is read.
     #[must_use]
     pub fn view(&self) -> Ref<'_> {
         match self {
@@ -201,8 +201,8 @@ impl Value {
             .collect()
     }
 
-    /// How many bytes of memory this value keeps, for the limits of a query; what it holds several
-    /// times is counted each time.
+    /// The number of bytes that of memory this value keeps, for the limits of a query; what it
+    /// holds several times is counted each time.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>()
@@ -263,7 +263,7 @@ impl Value {
         crate::json::to_string(self.view())
     }
 
-    /// Whether it counts as true: all but null, false, 0 and the empty string do.
+    /// True if it counts as true: all but null, false, 0 and the empty string do.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.view().is_true()

@@ -10,7 +10,7 @@ use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// What a member of an object takes while it is made, beside its name and its value.
+/// The memory that a member of an object takes while it is made, beside its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
@@ -68,7 +68,7 @@ impl Code {
         }
     }
 
-    /// Whether it counts as true for a row.
+    /// True if it counts as true for a row.
     pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool, QueryError> {
         match self {
             Self::Binary(Binary::And, operands) => {
@@ -208,7 +208,7 @@ fn binary(
 }
 
 impl Quantity {
-    /// Whether the comparison holds for as many elements as it should; it ends as soon as that is
+    /// True if the comparison holds for as many elements as it should; it ends as soon as that is
     /// known.
     fn is_met(
         &self,

@@ -24,7 +24,7 @@ pub(crate) type Slot = usize;
 /// A row: a value for each variable of the query, null where it is not set yet.
 pub(crate) type Row = Box<[Value]>;
 
-/// How many elements of an array must hold.
+/// The number of elements that of an array must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Quantity {
     All,
@@ -39,7 +39,7 @@ pub(crate) enum Code {
     Constant(Value),
     /// A variable, and the names of attributes within it.
     Path(Slot, Vec<Arc<str>>),
-    /// What `CURRENT` is at this depth of brackets.
+    /// `CURRENT` at this depth of brackets.
     Local(usize),
     Attribute(Box<Code>, Arc<str>),
     Element(Box<Code>, Box<Code>),
@@ -57,7 +57,7 @@ pub(crate) enum Code {
     Array(Vec<Code>),
     Object(Vec<(Name, Code)>),
     Subquery(Arc<Pipeline>),
-    /// How many documents a collection has.
+    /// The number of documents that a collection has.
     CollectionCount(CollectionId, Arc<str>),
     /// All documents of a collection, as a value.
     CollectionContents(CollectionId, Arc<str>),
@@ -181,7 +181,7 @@ impl Code {
         slots
     }
 
-    /// Whether computing it twice, or earlier, or not at all makes no difference.
+    /// True if computing it twice, or earlier, or not at all makes no difference.
     pub(crate) fn is_pure(&self) -> bool {
         let mut is_pure = true;
         self.walk(&mut |code| match code {

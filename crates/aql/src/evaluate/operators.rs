@@ -10,10 +10,10 @@ use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// How many elements a range may have that is made in memory.
+/// The number of elements that a range may have that is made in memory.
 const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
 
-/// Whether a comparison holds.
+/// True if a comparison holds.
 pub(crate) fn compare_by(
     operator: Binary,
     left: Ref<'_>,
@@ -48,7 +48,7 @@ fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool, Quer
 /// gathered in a set.
 const SET_COMPARISONS_MIN: usize = 4096;
 
-/// How many elements of `left` hold, up to `enough` of them.
+/// The number of elements that of `left` hold, up to `enough` of them.
 pub(super) fn holding(
     operator: Binary,
     left: ArrayRef<'_>,
@@ -141,7 +141,7 @@ pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value,
     whole_range(run, first, last)
 }
 
-/// Whether `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
+/// True if `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
 /// it is.
 pub(crate) fn like(
     text: &str,
@@ -159,7 +159,7 @@ pub(crate) fn like(
     like_parts(text, &parts, run)
 }
 
-/// What all texts begin with that are like `pattern`.
+/// The prefix of all texts that are like `pattern`.
 pub(crate) fn like_prefix(pattern: &str) -> String {
     let own = |part| match part {
         Part::Is(character) => Some(character),

@@ -21,22 +21,24 @@ use crate::{QueryError, number};
 
 use stepping::{Found, Stepping};
 
-/// How long the text of an expression may be, in bytes: longer ones are beyond the next bound.
+/// The greatest length of the text of an expression, in bytes: longer ones are beyond the next
+/// bound.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// How large a compiled expression may get, in bytes.
+/// The greatest size of a compiled expression, in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 20;
-/// How many compiled expressions are kept, and how many bytes they may have together.
+/// The number of compiled expressions that are kept, and of the bytes that they may have together.
 const KEPT_MAX: usize = 64;
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// How much a search may do that cannot be ended: bytes of text times states of the expression.
+/// The most that a search may do that cannot be ended: bytes of text times states of the
+/// expression.
 const STEPS_MAX: usize = 8 << 20;
 /// As [`STEPS_MAX`], for what can only be done in one piece: groups of a match, and boundaries of
 /// words in text that is not ASCII.
 const WHOLE_STEPS_MAX: usize = 8 * STEPS_MAX;
-/// What a state of an expression takes, in bytes.
+/// The memory that a state of an expression takes, in bytes.
 const STATE_BYTES: usize = 32;
-/// How long one call of a function may search, in nanoseconds: where the search for each match goes
-/// on to the end of the text, all of them take the square of its length.
+/// The longest search of one call of a function, in nanoseconds: where the search for each
+/// match goes on to the end of the text, all of them take the square of its length.
 const SEARCH_NS_MAX: u64 = 10_000_000_000;
 
 /// A compiled expression.
@@ -91,7 +93,7 @@ impl Expression {
         self.pattern.len() + self.regex.memory_usage()
     }
 
-    /// How many groups it has, the whole match among them.
+    /// The number of groups that it has, the whole match among them.
     pub(crate) fn groups(&self) -> usize {
         self.regex.captures_len()
     }
@@ -101,7 +103,7 @@ impl Expression {
         self.regex.group_info().to_index(regex_automata::PatternID::ZERO, name)
     }
 
-    /// Whether it matches a part of the text.
+    /// True if it matches a part of the text.
     pub(crate) fn is_match(self: &Arc<Self>, own: &str, run: &mut Run) -> Result<bool, QueryError> {
         if own.len().saturating_mul(self.states) <= STEPS_MAX {
             run.tick_by(1 + own.len() / STEP_BYTES)?;
@@ -131,7 +133,7 @@ fn too_long(what: &str) -> QueryError {
 pub(crate) struct Matches<'t> {
     expression: Arc<Expression>,
     own: &'t str,
-    /// Where the next search begins; nothing behind the end.
+    /// The offset at which the next search begins; nothing behind the end.
     from: Option<usize>,
     last_end: Option<usize>,
     /// For long texts.

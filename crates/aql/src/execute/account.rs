@@ -1,4 +1,4 @@
-//! What each node of a plan did, and which of them took the time and why: the account of a query
+//! The work of each node of a plan, and which of them took the time and why: the account of a query
 //! that was slow has to name something that its author can change.
 
 use pellucid_value::{ObjectBuilder, Value};
@@ -8,14 +8,14 @@ use crate::IndexKind;
 use crate::evaluate::{Code, Slot};
 use crate::plan::{IndexAccess, Node, NodeKind};
 
-/// What a node has done so far.
+/// The work of a node so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAccount {
     /// Its number in the plan.
     pub id: usize,
-    /// What ArangoDB calls such a node.
+    /// ArangoDB's name of such a node.
     pub name: &'static str,
-    /// How often it was asked for rows.
+    /// The number of times that it was asked for rows.
     pub calls: u64,
     /// Rows that it gave.
     pub rows: u64,
@@ -27,7 +27,7 @@ pub struct NodeAccount {
 }
 
 impl Execution {
-    /// What each node has done so far, in the order of the plan.
+    /// The work of each node so far, in the order of the plan.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeAccount> {
         let (mut before_ns, mut filtered_before) = (0, 0);

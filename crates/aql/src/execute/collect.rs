@@ -11,7 +11,7 @@ use crate::functions::aggregate;
 use crate::plan::{Aggregator, Collect, Into};
 use crate::run::Run;
 
-/// What a group takes beside its key and its row, with the room that trees leave.
+/// The memory that a group takes beside its key and its row, with the room that trees leave.
 const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
 /// As [`GROUP_BYTES`], for a value of an aggregate that is one of many different ones.
 const DIFFERENT_BYTES: usize = 2 * size_of::<(Vec<u8>, (usize, Value))>();
@@ -23,7 +23,7 @@ struct Group {
     count: u64,
 }
 
-/// What is known of the values of an aggregate so far.
+/// The state of the values of an aggregate so far.
 enum Total {
     Count(u64),
     /// The least or the greatest.

@@ -20,12 +20,12 @@ use crate::{QueryError, Visitor, number};
 pub(super) struct Conditions {
     slot: Slot,
     quick: Vec<Quick>,
-    /// What is computed with these attributes of the document in its slot.
+    /// An expression of these attributes of the document in its slot.
     partial: Vec<Code>,
     attributes: Vec<Text>,
     /// The row with them.
     scratch: Row,
-    /// What has to be computed with the whole document in its slot.
+    /// An expression of the whole document in its slot.
     whole: Vec<Code>,
 }
 
@@ -36,7 +36,7 @@ struct Quick {
     other: Value,
     /// The attribute stands at the right.
     is_turned: bool,
-    /// Where the first name was in the last document.
+    /// The place of the first name in the last document.
     place: usize,
 }
 
@@ -85,7 +85,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether all holds that can be asked of a document as it lies in the store.
+    /// True if all holds that can be asked of a document as it lies in the store.
     pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
         for quick in &mut self.quick {
             if !quick.holds(document, run)? {
@@ -105,7 +105,7 @@ impl Conditions {
         all_hold(&self.partial, &self.scratch, run)
     }
 
-    /// Whether the rest holds for a row that has the document.
+    /// True if the rest holds for a row that has the document.
     pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool, QueryError> {
         all_hold(&self.whole, row, run)
     }
@@ -146,7 +146,7 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
     Ok(None)
 }
 
-/// Whether a path leads to what is the same in a document as it lies in the store.
+/// True if a path leads to what is the same in a document as it lies in the store.
 fn is_as_stored(names: &[Arc<str>]) -> bool {
     names.first().is_some_and(|first| !matches!(&**first, "_id" | "_rev"))
 }
@@ -177,7 +177,7 @@ pub(super) struct Gathering<'a> {
     pub(super) most: usize,
     /// Documents that it was shown.
     pub(super) seen: usize,
-    /// What it stopped for.
+    /// The reason for which it stopped.
     pub(super) failed: Option<QueryError>,
 }
 

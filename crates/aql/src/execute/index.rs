@@ -16,18 +16,18 @@ use crate::{
     FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
 };
 
-/// What each place that is looked up takes, about, for each field that is compared.
+/// The memory that each place that is looked up takes, about, for each field that is compared.
 const LOOKUP_BYTES: usize = 2 * size_of::<Lookup>() + 2 * size_of::<Value>();
-/// What each of them takes while they are made different, beside its value.
+/// The memory that each of them takes while they are made different, beside its value.
 const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
-/// How many ranges of an index one row may ask for.
+/// The number of ranges of an index that one row may ask for.
 const RANGES_MAX: usize = 100_000;
 
 /// A row, and how far it is with what it asks for.
 pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,
-    /// What those that it had at first count as memory.
+    /// The memory of those that it had at first.
     lookups_bytes: usize,
     scan: Option<Entries>,
     filter: Conditions,
@@ -71,7 +71,7 @@ pub(super) fn rows(
     })
 }
 
-/// What a row asks the index for, which counts as memory from here on.
+/// The request of a row to the index, which counts as memory from here on.
 fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>, QueryError> {
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {

@@ -15,7 +15,7 @@ pub(super) type Current = (Row, Elements);
 pub(super) enum Elements {
     Kept {
         values: std::vec::IntoIter<Value>,
-        /// What they count as memory.
+        /// Their memory.
         bytes: usize,
     },
     Counted {

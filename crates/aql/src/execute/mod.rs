@@ -30,11 +30,11 @@ use crate::plan::{Node, NodeKind, Pipeline, Plan};
 use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
 use crate::{QueryError, Source, number};
 
-/// How many rows a node is asked for at once, at most.
+/// The number of rows that a node is asked for at once, at most.
 const BATCH_ROWS: usize = 1000;
 /// And at least, where some of them may be left out.
 const BATCH_ROWS_MIN: usize = 16;
-/// What a value that was returned takes beside itself where no other is to be like it.
+/// The memory that a value that was returned takes beside itself where no other is to be like it.
 const SEEN_BYTES: usize = 48;
 
 /// A value of a result, and what it counts as memory.
@@ -53,7 +53,7 @@ pub struct Execution {
     ready_bytes: usize,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,
-    /// Since when nobody has asked for more.
+    /// The time since which nobody has asked for more.
     idle: Option<Stopwatch>,
     is_done: bool,
     /// Returned already.
@@ -201,19 +201,19 @@ impl Execution {
         Ok(())
     }
 
-    /// Whether nothing is left.
+    /// True if nothing is left.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_done && self.ready.is_empty()
     }
 
-    /// What it has done so far.
+    /// Its work so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.run.stats
     }
 
-    /// What was odd so far, with what was odd about the plan.
+    /// The warnings so far, with those of the plan.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.run.warnings
@@ -227,18 +227,18 @@ impl Execution {
     }
 }
 
-/// What a node has done, and where it is.
+/// The work of a node, and its place.
 struct NodeRun {
     state: State,
     calls: u64,
     items: u64,
     filtered: u64,
     runtime_ns: u64,
-    /// What the rows that it gave last count as memory.
+    /// The memory of the rows that it gave last.
     held_bytes: usize,
 }
 
-/// Where a node is.
+/// The place of a node.
 enum State {
     /// It has not begun, and this is the row around the query.
     Fresh(Row),
@@ -559,12 +559,12 @@ pub(crate) fn subquery(
     Ok(Value::array(values)?)
 }
 
-/// How much memory a row keeps.
+/// The memory that a row keeps.
 fn size_of_row(row: &Row) -> usize {
     size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
 }
 
-/// How much memory a copy of a row takes: what its variables hold is not copied.
+/// The memory that a copy of a row takes: what its variables hold is not copied.
 fn bytes_of_copy(row: &Row) -> usize {
     size_of::<Row>() + size_of_val::<[Value]>(row)
 }

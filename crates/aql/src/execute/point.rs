@@ -15,9 +15,9 @@ use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Source, Visitor, nu
 /// The result of such a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointResult {
-    /// How many values it has.
+    /// The number of values that it has.
     pub values: usize,
-    /// What was done for it.
+    /// The work done for it.
     pub stats: Stats,
 }
 
@@ -25,7 +25,7 @@ pub struct PointResult {
 struct Point<'a> {
     node: &'a Node,
     access: &'a IndexAccess,
-    /// What of each document is returned.
+    /// The part of each document that is returned.
     names: &'a [Arc<str>],
     limit: Option<u64>,
 }

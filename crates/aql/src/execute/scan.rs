@@ -7,7 +7,7 @@ use crate::evaluate::{Code, Row, Slot};
 use crate::run::Run;
 use crate::{CollectionId, QueryError, Scan};
 
-/// How many documents are looked at between two looks at whether the query should end.
+/// The number of documents that are looked at between two looks at whether the query should end.
 const CHECK_DOCUMENTS: usize = 4096;
 
 /// A row, and how far its scan is.

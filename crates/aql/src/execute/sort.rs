@@ -9,7 +9,7 @@ use crate::QueryError;
 use crate::evaluate::{Code, Row};
 use crate::run::Run;
 
-/// How many rows more than the limit are gathered before those beyond it are dropped.
+/// The number of rows that more than the limit are gathered before those beyond it are dropped.
 const SLACK_ROWS: usize = 1024;
 
 pub(super) fn rows(
@@ -33,7 +33,7 @@ pub(super) fn rows(
 struct Keyed {
     keys: Vec<Value>,
     row: Row,
-    /// What it counts as memory, and what of that its keys do.
+    /// Its memory, and the part of it that its keys take.
     bytes: usize,
     keys_bytes: usize,
 }

@@ -13,10 +13,10 @@ use crate::plan::Upsert;
 use crate::run::Run;
 use crate::{QueryError, WriteKind};
 
-/// What a document that was written takes beside itself and its keys.
+/// The memory that a document that was written takes beside itself and its keys.
 const OVERLAY_BYTES: usize = 256;
 
-/// What the query has written so far, by key and by what is looked for.
+/// The writes of the query so far, by key and by the condition that finds them.
 #[derive(Default)]
 pub(super) struct Overlay {
     documents: HashMap<String, Value>,

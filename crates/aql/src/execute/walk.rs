@@ -1,4 +1,4 @@
-//! What scans, indexes and lists have in common: rows for each row of the node before.
+//! The common part of scans, indexes and lists: rows for each row of the node before.
 
 use super::{BATCH_ROWS, Upstream};
 use crate::QueryError;

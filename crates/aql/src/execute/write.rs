@@ -12,7 +12,7 @@ use crate::{QueryError, Write, WriteKind, WriteOptions, Written, number};
 
 /// Errors of these numbers are about one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
-/// What a write takes beside its document: keys, entries of indexes, conditions.
+/// The memory that a write takes beside its document: keys, entries of indexes, conditions.
 const WRITE_BYTES: usize = 512;
 /// A document without `_key` where one is needed.
 const DOCUMENT_KEY_MISSING: u16 = 1226;

@@ -33,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("INTERLEAVE", 2, super::ARGUMENTS_MAX, interleave),
 ];
 
-/// How many elements `RANGE` may give.
+/// The number of elements that `RANGE` may give.
 const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
 fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

@@ -68,7 +68,7 @@ fn zone(run: &mut Run) -> Result<Value, QueryError> {
     run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
 }
 
-/// Whether no time zone is named but UTC.
+/// True if no time zone is named but UTC.
 fn is_utc(rest: &[Value]) -> bool {
     rest.iter().all(|zone| zone.as_str().is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC")))
 }
@@ -110,7 +110,7 @@ fn made(arguments: &[Value]) -> Option<i64> {
 /// The longest name of a unit, in bytes.
 const UNIT_BYTES_MAX: usize = 16;
 
-/// How many months or milliseconds a unit is.
+/// The months or milliseconds of a unit.
 enum Unit {
     Months(i64),
     Milliseconds(i64),
@@ -314,7 +314,7 @@ fn format(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     formatted.finish()
 }
 
-/// What may stand behind `%`, longer ones first.
+/// Words that may stand behind `%`, longer ones first.
 const PLACEHOLDERS: [&str; 32] = [
     "yyyyyy", "yyyy", "mmmm", "wwww", "mmm", "www", "fff", "xxx", "yy", "mm", "dd", "hh", "ii",
     "ss", "kk", "t", "z", "w", "y", "m", "d", "h", "i", "s", "f", "x", "k", "l", "q", "a", "%", "",

@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("RANDOM_TOKEN", 1, 1, random_token),
 ];
 
-/// How many characters a random token may have.
+/// The number of characters that a random token may have.
 const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 
 /// Bytes of a message between two looks at whether the query should end.
@@ -156,8 +156,8 @@ fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16], QueryError> {
     Ok(digest)
 }
 
-/// What the key of a value takes for each of its bytes, at most, with the room that it grows by: a
-/// zero byte of a text is two.
+/// The memory that the key of a value takes for each of its bytes, at most, with the room that it
+/// grows by: a zero byte of a text is two.
 const KEY_BYTES_EACH: usize = 4;
 
 /// A number that is the same for equal values, exact in a double.

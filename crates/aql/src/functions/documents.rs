@@ -1,4 +1,4 @@
-//! What goes beyond values: documents, time, and the end of the query.
+//! Functions beyond values: documents, time, and the end of the query.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
 
-/// How many bytes of a text of the query stand in a message.
+/// The number of bytes that of a text of the query stand in a message.
 const SHOWN_BYTES_MAX: usize = 4096;
 
 /// The text, or the beginning of a long one.
@@ -27,7 +27,7 @@ fn shown(text: &str) -> &str {
     pieces(text, SHOWN_BYTES_MAX).next().unwrap_or_default()
 }
 
-/// How long a query sleeps before it looks whether it should end.
+/// The time that a query sleeps before it looks whether it should end.
 const SLEEP_STEP: Duration = Duration::from_millis(20);
 
 /// `DOCUMENT(id)`, `DOCUMENT([id])`, `DOCUMENT(collection, key)`, `DOCUMENT(collection, [key])`.

@@ -74,7 +74,7 @@ fn base64(bytes: &[u8]) -> String {
     encoded
 }
 
-/// Whether a byte is itself in a part of a URI.
+/// True if a byte is itself in a part of a URI.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte)
 }
@@ -93,8 +93,9 @@ fn uri_component(own: &[u8]) -> String {
     encoded
 }
 
-/// What the packed form of a JSON text takes for each of its bytes, at most: `[],` becomes a head
-/// of nine bytes and a place of four in the table around it; twice, while it is copied.
+/// The memory that the packed form of a JSON text takes for each of its bytes, at most: `[],`
+/// becomes a head of nine bytes and a place of four in the table around it; twice, while it is
+/// copied.
 const PACKED_BYTES_EACH: usize = 10;
 
 fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {

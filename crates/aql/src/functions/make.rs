@@ -10,17 +10,17 @@ use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, json, packed};
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// How many bytes a string may have that a function makes.
+/// The number of bytes that a string may have that a function makes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 20;
-/// How many bytes of text count as one step.
+/// The number of bytes that of text count as one step.
 pub(crate) const STEP_BYTES: usize = 4096;
 /// Bytes of a string that are written as JSON at a time.
 const PIECE_BYTES: usize = 16 << 10;
 /// The least room of a text or list that grows: bytes or elements.
 const ROOM_MIN: usize = 16;
-/// What a string takes beside its text: its slot, and the head of its memory.
+/// The memory that a string takes beside its text: its slot, and the head of its memory.
 pub(super) const STRING_BYTES: usize = size_of::<Value>() + 2 * size_of::<usize>();
-/// What a member of an object takes beside its name and what is in its value.
+/// The memory that a member of an object takes beside its name and what is in its value.
 const MEMBER_BYTES: usize = 160;
 
 /// A text whose length was not bounded by its arguments is too long.

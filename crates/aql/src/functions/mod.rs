@@ -37,7 +37,7 @@ use crate::plan::Aggregator;
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// How many arguments a function may have that takes any number of them.
+/// The number of arguments that a function may have that takes any number of them.
 const ARGUMENTS_MAX: usize = 1000;
 
 type Body = fn(&mut Run, &[Value]) -> Result<Value, QueryError>;
@@ -45,10 +45,10 @@ type Body = fn(&mut Run, &[Value]) -> Result<Value, QueryError>;
 /// A function.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// How many arguments it takes.
+    /// The number of arguments that it takes.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// Whether it gives the same for the same arguments, and does nothing else.
+    /// True if it gives the same for the same arguments, and does nothing else.
     pub(crate) is_pure: bool,
     pub(crate) body: Body,
 }
@@ -128,12 +128,12 @@ fn wrong(run: &mut Run, name: &str) -> Result<Value, QueryError> {
     run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
 }
 
-/// Whether a value is an array.
+/// True if a value is an array.
 fn is_array(value: &Value) -> bool {
     value.view().as_array().is_some()
 }
 
-/// Whether a value is an object.
+/// True if a value is an object.
 fn is_object(value: &Value) -> bool {
     value.view().as_object().is_some()
 }
@@ -148,7 +148,7 @@ fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
 }
 
-/// How many elements an array has; 0 for all else.
+/// The number of elements that an array has; 0 for all else.
 fn elements_of(value: &Value) -> usize {
     value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
 }

@@ -92,7 +92,7 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     entries.finish()
 }
 
-/// What an array takes beside its elements.
+/// The memory that an array takes beside its elements.
 const ENTRY_BYTES: usize = 64;
 
 fn has(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -168,7 +168,7 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value, Query
     object.finish()
 }
 
-/// What a member takes while objects are merged.
+/// The memory that a member takes while objects are merged.
 const MERGED_BYTES: usize = 200;
 
 /// The names that arguments from the second on are, or the elements of an array there.
@@ -188,7 +188,8 @@ pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String
     Ok(names)
 }
 
-/// What a name takes in a set of them beside its text, with the room that the set grows by.
+/// The memory that a name takes in a set of them beside its text, with the room that the set grows
+/// by.
 const NAME_BYTES: usize = 96;
 
 /// The object with only, or without, what is named.

@@ -57,16 +57,17 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     groups.finish()
 }
 
-/// What stands in the place of a match.
+/// The text in the place of a match.
 struct Replacement {
-    /// What is between its groups.
+    /// The text between its groups.
     text: String,
     /// The numbers of its groups, each with the length of the text before it.
     groups: Vec<(usize, usize)>,
 }
 
 impl Replacement {
-    /// What a group takes, with the room that their list grows by: it has two bytes of the text.
+    /// The memory that a group takes, with the room that their list grows by: it has two bytes of
+    /// the text.
     const BYTES_EACH: usize = 24;
 
     fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self, QueryError> {

@@ -9,13 +9,13 @@ use super::make::{STEP_BYTES, room_for};
 use crate::run::Run;
 use crate::{QueryError, number};
 
-/// How many bytes all texts may have together that are looked for at once.
+/// The number of bytes that all texts may have together that are looked for at once.
 const SOUGHT_BYTES_MAX: usize = 8 << 20;
-/// How many bytes of text are searched without a look at whether the query should end.
+/// The number of bytes that of text are searched without a look at whether the query should end.
 const WINDOW_BYTES: usize = 1 << 20;
-/// How many bytes of texts one automaton looks for: building it takes milliseconds.
+/// The number of bytes that of texts one automaton looks for: building it takes milliseconds.
 const MACHINE_BYTES: usize = 128 << 10;
-/// What a byte that is looked for takes in an automaton, and what its first states take.
+/// The memory that a byte that is looked for takes in an automaton, and what its first states take.
 const MACHINE_BYTES_EACH: usize = 96;
 const MACHINE_ROOT_BYTES: usize = 64 << 10;
 /// From so many bytes of texts on, an automaton has a filler.
@@ -24,7 +24,7 @@ const FILLED_BYTES_MIN: usize = 2 << 10;
 const FILLER_SHARE: usize = 8;
 /// A byte that no text has, so that the filler is found nowhere.
 const FILLER_BYTE: u8 = 0xff;
-/// What a text takes in a set of them, with the room that the set grows by.
+/// The memory that a text takes in a set of them, with the room that the set grows by.
 const DIFFERENT_BYTES: usize = 4 * size_of::<&str>();
 
 /// The last boundary of characters that is not behind `at`.
@@ -69,12 +69,12 @@ pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<u
     }
 }
 
-/// Where one of the texts is.
+/// The place of one of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// Which of the texts it is.
+    /// The of that the texts it is.
     pub(super) part: usize,
 }
 

@@ -11,14 +11,14 @@ use super::make::{STEP_BYTES, room_for};
 use crate::QueryError;
 use crate::run::Run;
 
-/// What a value takes in a set beside itself, with the room that tables grow by.
+/// The memory that a value takes in a set beside itself, with the room that tables grow by.
 const ENTRY_BYTES: usize = 136;
 /// Elements that are sorted at once where comparing two of them costs little.
 const CHUNK: usize = 1024;
 /// Values up to this size cost little to compare.
 const SMALL_BYTES: usize = 256;
 
-/// How `left` compares to `right`.
+/// The order of `left` and `right`.
 pub(crate) fn compare(
     left: Ref<'_>,
     right: Ref<'_>,
@@ -27,7 +27,7 @@ pub(crate) fn compare(
     compare_with(left, right, &mut |steps| run.tick_by(steps))
 }
 
-/// Whether the two are the same in the order of values.
+/// True if the two are the same in the order of values.
 pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
     match (left, right) {
         (Ref::String(left), Ref::String(right)) if left.len() != right.len() => Ok(false),
@@ -123,7 +123,7 @@ impl Set {
         Ok(None)
     }
 
-    /// What was marked on the member in this place, 0 at first.
+    /// The mark on the member in this place, 0 at first.
     pub(crate) fn mark(&mut self, place: usize) -> &mut usize {
         &mut self.members[place].mark
     }

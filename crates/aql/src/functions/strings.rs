@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("LEVENSHTEIN_DISTANCE", 2, 2, levenshtein),
 ];
 
-/// How many characters both texts of an edit distance may have in product.
+/// The number of characters that both texts of an edit distance may have in product.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
 
 fn concat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -177,7 +177,7 @@ fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
 }
 
-/// What a character takes in a set of them, with the room that it grows by.
+/// The memory that a character takes in a set of them, with the room that it grows by.
 const CHARACTER_BYTES: usize = 24;
 
 fn trimmed(

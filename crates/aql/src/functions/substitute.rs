@@ -46,7 +46,7 @@ fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     made.finish()
 }
 
-/// What is replaced, and by what: one replacement stands for all, and none for nothing.
+/// Texts and their replacements: one replacement stands for all, and none for nothing.
 fn pairs(
     run: &mut Run,
     search: &Value,

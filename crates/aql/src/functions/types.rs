@@ -43,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("NOEVAL", 1, 1, |_, arguments| Ok(arguments[0].clone())),
 ];
 
-/// How long the key of a document may be, in bytes.
+/// The greatest length of the key of a document, in bytes.
 const KEY_BYTES_MAX: usize = 254;
 
 /// A value as an array: null is empty, an object is its values, any other value becomes the only

@@ -1,4 +1,4 @@
-//! What a query says, before anything is known of variables, collections and bind variables.
+//! A query as it is written, before anything is known of variables, collections and bind variables.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) enum Statement {
     Upsert(Upsert),
 }
 
-/// What rows are sorted by.
+/// A key by which rows are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct SortKey {
     pub(crate) value: Expression,
@@ -83,7 +83,7 @@ pub(crate) struct Upsert {
     pub(crate) options: Option<Expression>,
 }
 
-/// What an `UPSERT` looks for.
+/// The document that an `UPSERT` looks for.
 #[derive(Clone, Debug)]
 pub(crate) enum UpsertSearch {
     Example(Expression),
@@ -123,7 +123,7 @@ pub(crate) enum Unary {
     Minus,
 }
 
-/// How many elements of an array must hold.
+/// The number of elements that of an array must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Quantifier {
     All,
@@ -169,7 +169,7 @@ pub(crate) enum Expression {
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     pub(crate) list: Expression,
-    /// How many levels of arrays become one: the number of stars.
+    /// The number of levels that of arrays become one: the number of stars.
     pub(crate) levels: usize,
     pub(crate) filter: Option<Expression>,
     pub(crate) limit: Option<(Expression, Expression)>,

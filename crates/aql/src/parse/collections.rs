@@ -1,4 +1,4 @@
-//! Which names of a query can only be those of collections, as no variable has them.
+//! The names that of a query can only be those of collections, as no variable has them.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) fn collections_of(query: &Query) -> BTreeSet<String> {
 
 struct Names<'a> {
     found: BTreeSet<String>,
-    /// What is visible, the innermost last.
+    /// The visible names, the innermost last.
     variables: Vec<&'a str>,
 }
 

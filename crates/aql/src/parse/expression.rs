@@ -4,7 +4,7 @@ use super::ast::{Binary, Expression, Quantifier, Unary};
 use super::token::{Keyword, Sign, Token};
 use super::{Parser, QueryError};
 
-/// How tightly operators bind: the greater the tighter.
+/// The precedence of operators: the greater the tighter.
 mod power {
     pub(super) const TERNARY: u8 = 1;
     pub(super) const OR: u8 = 2;
@@ -112,7 +112,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// What follows `AT LEAST`.
+    /// The count behind `AT LEAST`.
     pub(super) fn at_least(&mut self) -> Result<Quantifier, QueryError> {
         self.expect_sign(Sign::Open)?;
         let count = self.within(Self::expression)?;

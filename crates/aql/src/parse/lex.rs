@@ -8,8 +8,8 @@ use super::token::{Keyword, Sign, Token};
 use crate::run::over_budget;
 use crate::{QueryError, number};
 
-/// How many times the text of a query may be in memory while it is read: in tokens and the tree, in
-/// the names to be bound, and as strings that grow.
+/// The number of times that the text of a query may be in memory while it is read: in tokens and
+/// the tree, in the names to be bound, and as strings that grow.
 const TEXT_COPIES: usize = 4;
 /// The least room for tokens.
 const TOKENS_MIN: usize = 16;
@@ -48,7 +48,8 @@ pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usiz
     }
 }
 
-/// How many bytes a token may add to the tree, beside its text, with the room that lists grow by.
+/// The number of bytes that a token may add to the tree, beside its text, with the room that lists
+/// grow by.
 fn tree_bytes_of(token: &Token) -> usize {
     let expression = 2 * size_of::<Expression>();
     match token {

@@ -19,9 +19,10 @@ use token::{Keyword, Sign, Token};
 
 use crate::{QueryError, QueryOptions, number};
 
-/// How long the text of a query may be.
+/// The greatest length of the text of a query.
 pub const QUERY_BYTES_MAX: usize = 16 << 20;
-/// How deep expressions and subqueries may lie in each other; a chain of operators counts each.
+/// The greatest depth of expressions and subqueries within each other; a chain of operators counts
+/// each.
 pub const DEPTH_MAX: usize = 400;
 
 /// A query that was read, not yet bound to values and collections. Reading is the costly part of
@@ -98,7 +99,7 @@ struct Parser<'a> {
     place: usize,
     /// Of the expression that was read last.
     height: usize,
-    /// How many calls lie in each other.
+    /// The number of calls that lie in each other.
     depth: usize,
     /// `IN` ends an expression, as it names the collection that is written to.
     is_in_excluded: bool,
@@ -117,7 +118,7 @@ impl Parser<'_> {
         &self.tokens[(self.place + 1).min(last)].token
     }
 
-    /// Where the next token begins.
+    /// The offset at which the next token begins.
     fn at(&self) -> usize {
         self.tokens[self.place].at
     }
@@ -167,7 +168,7 @@ impl Parser<'_> {
         Err(self.unexpected(Token::Keyword(keyword).description()))
     }
 
-    /// Whether the next token is a word that means something only here.
+    /// True if the next token is a word that means something only here.
     fn is_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(name, false) if name.eq_ignore_ascii_case(word))
     }

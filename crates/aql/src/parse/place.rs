@@ -1,8 +1,8 @@
-//! Where in a query something is wrong.
+//! The place of an error in a query.
 
 use crate::{QueryError, number};
 
-/// How many characters of the query an error shows.
+/// The number of characters that of the query an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 32;
 
 /// A syntax error at this byte.

@@ -75,7 +75,7 @@ impl Parser<'_> {
         &rest[..end.unwrap_or(rest.len())]
     }
 
-    /// What stands between `[` and `]`, from the stars on.
+    /// The text between `[` and `]`, from the stars on.
     fn expansion(&mut self) -> Result<Expansion, QueryError> {
         let mut expansion = Expansion {
             list: Expression::Constant(Value::Null),
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Ok(expansion)
     }
 
-    /// What stands between `[` and `]`, from the question mark on.
+    /// The text between `[` and `]`, from the question mark on.
     fn question(&mut self) -> Result<Question, QueryError> {
         self.next();
         let mut question = Question {
@@ -237,7 +237,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Whether a statement begins here, which makes a parenthesis a subquery.
+    /// True if a statement begins here, which makes a parenthesis a subquery.
     fn is_query_begin(&self) -> bool {
         let Token::Keyword(keyword) = self.peek() else { return false };
         use Keyword::{Collect, Filter, For, Insert, Let, Limit, Remove, Replace, Return};

@@ -1,4 +1,4 @@
-//! What the language has and this version refuses.
+//! Parts of the language that this version refuses.
 //!
 //! It is read to its end all the same: whoever made a mistake in the text is told of that first,
 //! wherever it is, and drivers tell a broken query from one that only another server can run.
@@ -52,7 +52,7 @@ impl Parser<'_> {
         if *self.peek() == Token::Sign(end) { Ok(()) } else { self.expect_sign(Sign::Comma) }
     }
 
-    /// Whether the direction of a traversal stands here.
+    /// True if the direction of a traversal stands here.
     pub(super) fn is_direction(&self) -> bool {
         use Keyword::{Any, Inbound, Outbound};
         matches!(self.peek(), Token::Keyword(Outbound | Inbound | Any))

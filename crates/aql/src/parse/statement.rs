@@ -58,7 +58,7 @@ impl Parser<'_> {
         Err(self.unexpected(""))
     }
 
-    /// What `WITH` names at the front matters to clusters only.
+    /// The collections of `WITH` at the front, which matter to clusters only.
     fn named_collections(&mut self) -> Result<(), QueryError> {
         loop {
             match self.peek().clone() {

@@ -1,4 +1,4 @@
-//! What the parser takes, and how it refuses the rest.
+//! Texts that the parser takes, and errors for the rest.
 
 use super::ast::{Binary, Expression, Statement, Unary};
 use super::parse;

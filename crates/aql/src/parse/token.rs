@@ -137,7 +137,7 @@ signs! {
 }
 
 impl Token {
-    /// What error messages call it.
+    /// Its name in error messages.
     pub(crate) fn description(&self) -> &'static str {
         match self {
             Self::Keyword(keyword) => keyword.description(),

@@ -10,12 +10,12 @@ use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::run::Run;
 use crate::{Collection, CollectionId, Parsed, QueryError, number};
 
-/// How many nodes a query may have, and how many variables one place of it may see.
+/// The number of nodes that a query may have, and how many variables one place of it may see.
 const NODES_MAX: usize = 4000;
-/// How many nodes may call each other when rows are asked for: all but those that go through rows
-/// one by one, with those of the subqueries within each other.
+/// The number of nodes that may call each other when rows are asked for: all but those that go
+/// through rows one by one, with those of the subqueries within each other.
 const CALLS_MAX: usize = 250;
-/// How many subqueries may lie in each other.
+/// The number of subqueries that may lie in each other.
 const SUBQUERIES_MAX: usize = 60;
 
 /// What a name stands for.
@@ -33,7 +33,7 @@ pub(super) struct Builder<'a> {
     pub(super) variables: Vec<Option<String>>,
     /// What is visible here, the innermost last.
     pub(super) scope: Vec<Binding>,
-    /// How many brackets with `CURRENT` are open.
+    /// The number of brackets that with `CURRENT` are open.
     pub(super) locals: usize,
     pub(super) nodes: Vec<Node>,
     pub(super) collections: Vec<(Collection, Access)>,
@@ -41,7 +41,7 @@ pub(super) struct Builder<'a> {
     next_id: usize,
     /// The most nodes that call each other in the subqueries of the query that is open.
     calls_within: usize,
-    /// How much of the scope lies around each of the queries that are open.
+    /// The way in which much of the scope lies around each of the queries that are open.
     pub(super) outer_scope: Vec<usize>,
     /// For a plan that is to serve again.
     pub(super) parameters: Option<Parameters>,

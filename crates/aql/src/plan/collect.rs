@@ -9,16 +9,16 @@ use crate::{QueryError, number};
 /// Groups of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Collect {
-    /// What rows of a group have in common.
+    /// The values that rows of a group have in common.
     pub(crate) groups: Vec<(Slot, Code)>,
     pub(crate) aggregates: Vec<Aggregate>,
     /// All rows of a group.
     pub(crate) into: Option<(Slot, Into)>,
-    /// How many rows a group has.
+    /// The number of rows that a group has.
     pub(crate) count: Option<Slot>,
 }
 
-/// What is kept of each row of a group.
+/// The part of each row of a group that is kept.
 #[derive(Clone, Debug)]
 pub(crate) enum Into {
     Variables(Vec<(String, Code)>),
@@ -33,7 +33,7 @@ pub(crate) struct Aggregate {
     pub(crate) code: Code,
 }
 
-/// How many values become one.
+/// The number of values that become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregator {
     Count,
@@ -141,8 +141,8 @@ impl Builder<'_> {
         self.push(NodeKind::Collect(Box::new(planned)))
     }
 
-    /// How many names come from around the subquery: those that none of its nodes has set, and that
-    /// stood there before the others.
+    /// The number of names that come from around the subquery: those that none of its nodes has
+    /// set, and that stood there before the others.
     fn outer_visible(&self) -> usize {
         self.outer_scope.last().copied().unwrap_or(0)
     }

@@ -7,7 +7,7 @@ use super::{Access, Collect, IndexAccess, Node, NodeKind, Plan};
 use crate::IndexKind;
 use crate::evaluate::{Code, Slot};
 
-/// How many rows a list is taken to have that is not known in advance.
+/// The number of rows that a list is taken to have that is not known in advance.
 const LIST_ITEMS: f64 = 100.0;
 
 impl Builder<'_> {

@@ -82,7 +82,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether the expression itself needs no row, once its operands do not.
+/// True if the expression itself needs no row, once its operands do not.
 fn folds(code: &Code) -> bool {
     match code {
         Code::Call(function, _) => function.is_pure,

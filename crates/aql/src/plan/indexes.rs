@@ -1,5 +1,5 @@
-//! Which index gives a loop its documents: one that knows the filter, the order, or all attributes
-//! that are asked for.
+//! The index that gives a loop its documents: one that knows the filter, the order, or all
+//! attributes that are asked for.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Builder<'_> {
         self.rules.push("use-index-for-sort");
     }
 
-    /// Whether all that is asked of the documents is in the index.
+    /// True if all that is asked of the documents is in the index.
     fn is_covered(&self, place: usize, access: &IndexAccess) -> bool {
         let fields = &access.index.fields;
         let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
@@ -164,7 +164,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether entries whose first `equal` fields are equal come in the order of these paths.
+/// True if entries whose first `equal` fields are equal come in the order of these paths.
 fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
     let is_range_of_keys = index.kind == IndexKind::Primary && equal == 0;
     if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) && !is_range_of_keys {
@@ -365,7 +365,7 @@ fn by_element(
     Some(Candidate { access, answered: Vec::new(), score: 5.0 })
 }
 
-/// Whether no document with null in one of the fields can be meant: only then does a sparse index
+/// True if no document with null in one of the fields can be meant: only then does a sparse index
 /// have all that are.
 fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {

@@ -1,4 +1,4 @@
-//! What a query will do: a line of nodes, each of which takes rows from the one before it.
+//! The plan of a query: a line of nodes, each of which takes rows from the one before it.
 
 mod build;
 mod collect;
@@ -50,7 +50,7 @@ pub const RULES: [&str; 6] = [
     "sort-limit",
 ];
 
-/// What is done to a collection.
+/// The use of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
     Read,
@@ -101,7 +101,7 @@ impl Plan {
         Ok((plan, reuse))
     }
 
-    /// Whether it writes.
+    /// True if it writes.
     #[must_use]
     pub fn is_modification(&self) -> bool {
         self.collections.iter().any(|(_, access)| *access == Access::Write)
@@ -114,13 +114,13 @@ impl Plan {
             .map(|(collection, access)| (collection.name.as_str(), *access == Access::Write))
     }
 
-    /// How many bytes of memory it takes.
+    /// The number of bytes that of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.memory.held_bytes()
     }
 
-    /// What was odd about it.
+    /// Its warnings.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
@@ -131,7 +131,7 @@ impl Plan {
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) nodes: Vec<Node>,
-    /// How many values a row has.
+    /// The number of values that a row has.
     pub(crate) width: usize,
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct Node {
     pub(crate) items: f64,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
     Singleton,
@@ -180,7 +180,7 @@ pub(crate) struct IndexAccess {
     pub(crate) collection: Collection,
     pub(crate) slot: Slot,
     pub(crate) index: Index,
-    /// What the first fields are.
+    /// The values of the first fields.
     pub(crate) matches: Vec<Match>,
     /// The bounds of the next one: a value, and whether it belongs to the range.
     pub(crate) low: Option<(Code, bool)>,
@@ -210,13 +210,13 @@ impl IndexAccess {
         }
     }
 
-    /// How many of the two bounds there are.
+    /// The number of its bounds.
     fn bounds(&self) -> usize {
         usize::from(self.low.is_some()) + usize::from(self.high.is_some())
     }
 }
 
-/// What a field is.
+/// The value of a field.
 #[derive(Clone, Debug)]
 pub(crate) enum Match {
     Equal(Code),
@@ -261,7 +261,7 @@ pub(crate) struct Upsert {
 }
 
 impl NodeKind {
-    /// What ArangoDB calls such a node.
+    /// ArangoDB's name of such a node.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Singleton => "SingletonNode",
@@ -281,7 +281,7 @@ impl NodeKind {
         }
     }
 
-    /// Whether it goes through the rows of the node before it one by one, and gives no others.
+    /// True if it goes through the rows of the node before it one by one, and gives no others.
     pub(crate) fn is_step(&self) -> bool {
         matches!(self, Self::Calculation { .. } | Self::Filter { .. })
     }

@@ -15,7 +15,7 @@ use super::Match;
 use super::build::Builder;
 use crate::QueryError;
 
-/// Where bind variables went while a plan is made that is to serve again.
+/// The bind variables of a plan that is to serve again, while it is made.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     /// Those that are variables of the plan.
@@ -75,7 +75,7 @@ impl Builder<'_> {
         slot
     }
 
-    /// Whether an expression is a bind variable that is never null.
+    /// True if an expression is a bind variable that is never null.
     pub(super) fn is_parameter(&self, code: &Code) -> bool {
         let Code::Path(slot, names) = code else { return false };
         let mut slots = self.parameters.iter().flat_map(|parameters| &parameters.slots);
@@ -83,12 +83,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether one such value can take the place of another one in a plan.
+/// True if one such value can take the place of another one in a plan.
 fn is_simple(value: &Value) -> bool {
     matches!(value.kind(), Kind::Bool | Kind::Number | Kind::String)
 }
 
-/// When a plan serves again.
+/// The time at which a plan serves again.
 #[derive(Debug)]
 pub(crate) struct Reuse {
     fixed: Vec<(String, Value)>,
@@ -99,7 +99,7 @@ pub(crate) struct Reuse {
 }
 
 impl Reuse {
-    /// How a plan serves again, if it does.
+    /// The conditions under which a plan serves again, if it does.
     pub(super) fn of(plan: &Plan, parameters: Parameters, source: &dyn Source) -> Option<Reuse> {
         let Parameters { fixed, is_once, .. } = parameters;
         let can_compare =
@@ -119,7 +119,7 @@ impl Reuse {
         Some(Reuse { fixed, versions, names })
     }
 
-    /// Whether the plan serves for these values, and on the collections as they are.
+    /// True if the plan serves for these values, and on the collections as they are.
     pub(crate) fn serves(&self, plan: &Plan, binds: &Value, source: &dyn Source) -> bool {
         let is_same = |(name, value): &(String, Value)| match (value, &binds.attribute(name)) {
             (Value::String(one), Value::String(other)) => one.as_str() == other.as_str(),
@@ -138,7 +138,7 @@ impl Reuse {
 }
 
 impl Plan {
-    /// Whether the query looks up one place of one index and does nothing with the documents that
+    /// True if the query looks up one place of one index and does nothing with the documents that
     /// could take long: then it may be run on a thread that must not be held up, within the bounds
     /// of [`QueryOptions::is_light`](crate::QueryOptions::is_light).
     #[must_use]
@@ -166,7 +166,7 @@ impl Plan {
     }
 }
 
-/// Whether an expression takes no longer than its operands are long.
+/// True if an expression takes no longer than its operands are long.
 fn is_short(code: &Code) -> bool {
     match code {
         Code::Constant(_) | Code::Path(..) | Code::Attribute(..) | Code::Array(_) => true,

@@ -36,7 +36,7 @@ pub(super) fn bound(filter: &[Code], field: &[String], access: &mut IndexAccess)
     true
 }
 
-/// What a condition asks of which value: that it begins with a text that is known. Also whether
+/// The value of which a condition asks that it begins with a known text, and the text. Also whether
 /// values that are no strings are asked it, as texts.
 fn prefix_of(code: &Code) -> Option<(&Code, String, bool)> {
     let text = |code: &Code| code.constant().and_then(Value::as_str).map(str::to_owned);
@@ -55,7 +55,7 @@ fn prefix_of(code: &Code) -> Option<(&Code, String, bool)> {
     }
 }
 
-/// Whether the text of a value that is no string may begin so.
+/// True if the text of a value that is no string may begin so.
 fn may_begin_others(prefix: &str) -> bool {
     ["true", "false"].iter().any(|word| word.starts_with(prefix))
         || prefix.starts_with(['[', '{'])

@@ -1,4 +1,4 @@
-//! What every kind does.
+//! Checks of every kind.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// The longest wait for what has to come to pass, however slow the machine is.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// How often it is looked for.
+/// The interval at which it is looked for.
 const POLL: Duration = Duration::from_millis(50);
 /// Entries of a large batch.
 pub(super) const LARGE_BATCH: usize = 5_000;

@@ -1,4 +1,4 @@
-//! What only some kinds do: checked to hold, or not to.
+//! Features of some kinds: checked to hold, or not to.
 
 use pellucid_account::Timeline;
 

@@ -1,4 +1,4 @@
-//! What every kind of store has to do, as one suite that each kind's tests run, so that the kinds
+//! The behaviour of every kind of store, as one suite that each kind's tests run, so that the kinds
 //! cannot drift apart.
 //!
 //! A kind names what it does not support, as [`Feature`]s, and the suite checks that too: a feature
@@ -13,7 +13,7 @@ mod using;
 use self::using::Using;
 use crate::store::Store;
 
-/// What some kinds of store do not support.
+/// A feature that some kinds of store do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// Scans and snapshots are of the moment at which they began.
@@ -44,7 +44,7 @@ pub struct Kind<'a> {
     pub open: &'a dyn Fn() -> Box<dyn Store>,
     /// The largest value of the store that is opened, in bytes.
     pub value_bytes_max: usize,
-    /// What it does not support.
+    /// The features that it does not support.
     pub unsupported: &'a [Feature],
 }
 

@@ -4,14 +4,14 @@ use super::{JsonError, JsonProblem, number, string};
 use crate::packed::{Builder, DEPTH_MAX};
 use crate::{Duplicates, OverLimit, VALUE_BYTES_MAX, Value};
 
-/// What text may be like.
+/// Limits on JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many arrays and objects may lie in each other, up to [`DEPTH_MAX`].
+    /// The number of arrays and objects that may lie in each other, up to [`DEPTH_MAX`].
     pub depth: usize,
-    /// How long the text of one value may be.
+    /// The longest text of one value.
     pub size_bytes: usize,
-    /// What becomes of an attribute that an object has twice.
+    /// The treatment of an attribute that an object has twice.
     pub duplicates: Duplicates,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         Self { text, at: 0, limits, builder, document, scratch }
     }
 
-    /// Where the next value is read, in bytes from the front.
+    /// The offset of the next value, in bytes from the front.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at

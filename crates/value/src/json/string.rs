@@ -11,8 +11,8 @@ fn marks(word: u64, byte: u8) -> u64 {
     zeroed.wrapping_sub(ONES) & !zeroed & HIGHS
 }
 
-/// How many bytes at the front stand for themselves: neither quote nor backslash nor control
-/// character. Eight at a time.
+/// The number of bytes that at the front stand for themselves: neither quote nor backslash nor
+/// control character. Eight at a time.
 pub(super) fn plain_bytes(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
@@ -28,7 +28,7 @@ pub(super) fn plain_bytes(text: &[u8]) -> usize {
     at + text[at..].iter().take_while(plain).count()
 }
 
-/// Whether all of a text is ASCII that stands for itself.
+/// True if all of a text is ASCII that stands for itself.
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let are_plain = |word: u64| {
         let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;

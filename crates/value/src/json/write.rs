@@ -26,7 +26,7 @@ pub fn to_string(value: Ref<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// How many bytes [`write_number`] appends.
+/// The number of bytes that [`write_number`] appends.
 pub(crate) fn number_length(number: Number) -> usize {
     let digits = |size: u64| size.checked_ilog10().unwrap_or(0) as usize + 1;
     match number {
@@ -46,7 +46,7 @@ pub(crate) fn number_length(number: Number) -> usize {
     }
 }
 
-/// How many bytes [`write_string`] appends for a text of these.
+/// The number of bytes that [`write_string`] appends for a text of these.
 pub(crate) fn string_length(bytes: &[u8]) -> usize {
     let (mut at, mut length) = (0, 2);
     loop {
@@ -61,7 +61,7 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// How many bytes [`write()`] appends; of a damaged document, about as many.
+/// The number of bytes that [`write()`] appends; of a damaged document, about as many.
 #[must_use]
 pub fn length(value: Ref<'_>) -> usize {
     let packed = match value {

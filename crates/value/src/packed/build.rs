@@ -12,7 +12,7 @@ pub struct Builder {
     bytes: Vec<u8>,
     /// Arrays and objects that have not ended.
     frames: Vec<Frame>,
-    /// Where the entries of all frames begin, from the front of `bytes`.
+    /// The offset at which the entries of all frames begin, from the front of `bytes`.
     entries: Vec<u32>,
     duplicates: Duplicates,
     /// A name waits for its value.
@@ -79,7 +79,7 @@ impl Builder {
         }
     }
 
-    /// Whether it is over a limit: no document will come of it, and what is added is left out.
+    /// True if it is over a limit: no document will come of it, and what is added is left out.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -93,13 +93,13 @@ impl Builder {
         }
     }
 
-    /// How many bytes have been written.
+    /// The number of bytes that have been written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing has been written.
+    /// True if nothing has been written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() <= 1

@@ -1,10 +1,10 @@
-//! Whether bytes are a packed document altogether, for bytes that come from outside.
+//! A check of packed documents that come from outside.
 
 use std::fmt;
 
 use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, node_of, string_at, tag};
 
-/// What is wrong with bytes that should be a packed document.
+/// A fault of bytes that should be a packed document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The first byte names a format that this version does not know.
@@ -14,22 +14,22 @@ pub enum Damage {
     },
     /// A node does not fit into the bytes that it has, or has an unknown tag.
     Cut {
-        /// Where.
+        /// The offset.
         offset: usize,
     },
     /// A string is no UTF-8.
     Text {
-        /// Where its node begins.
+        /// The offset at which its node begins.
         offset: usize,
     },
     /// A table of entries does not say where they are.
     Table {
-        /// Where the array or object begins.
+        /// The offset at which the array or object begins.
         offset: usize,
     },
     /// Arrays and objects lie deeper in each other than [`DEPTH_MAX`].
     Depth {
-        /// Where.
+        /// The offset.
         offset: usize,
     },
 }

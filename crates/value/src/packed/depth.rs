@@ -1,9 +1,9 @@
-//! How deep a packed value is, told from its bytes.
+//! The depth of a packed value, told from its bytes.
 
 use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
 
-/// How many arrays and objects lie in each other in the node at the front of `node`, counted up to
-/// one more than [`DEPTH_MAX`].
+/// The number of arrays and objects that lie in each other in the node at the front of `node`,
+/// counted up to one more than [`DEPTH_MAX`].
 pub(crate) fn depth(node: &[u8]) -> usize {
     levels(node, DEPTH_MAX + 1)
 }

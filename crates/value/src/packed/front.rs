@@ -130,7 +130,7 @@ impl Gaps {
         Some(gaps)
     }
 
-    /// How many bytes before `offset` are left out; nothing if it is itself.
+    /// The number of bytes that before `offset` are left out; nothing if it is itself.
     fn bytes_before(&self, offset: usize) -> Option<usize> {
         let mut bytes = 0;
         for (begin, end) in &self.places[..self.count] {

@@ -1,4 +1,4 @@
-//! How long a document is as JSON, told from its packed bytes: neither is the text made, nor are
+//! The length of a document as JSON, told from its packed bytes: neither is the text made, nor are
 //! values looked at one by one, since every document that is written is measured.
 
 use super::{

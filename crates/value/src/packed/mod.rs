@@ -41,7 +41,7 @@ use crate::{ArrayRef, Number, ObjectRef, Ref};
 
 /// The first byte of a packed document.
 pub const FORMAT: u8 = 1;
-/// How many arrays and objects may lie in each other.
+/// The greatest number of arrays and objects within each other.
 pub const DEPTH_MAX: usize = 200;
 
 pub(crate) mod tag {
@@ -94,7 +94,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(*field)).ok()
 }
 
-/// How many bytes the node at the front of `node` takes; nothing if it is cut or unknown.
+/// The number of bytes that the node at the front of `node` takes; nothing if it is cut or unknown.
 pub(crate) fn extent(node: &[u8]) -> Option<usize> {
     let first = *node.first()?;
     let length = match first {
@@ -195,7 +195,7 @@ struct Table<'a> {
     /// Exactly the node.
     node: &'a [u8],
     count: usize,
-    /// Where the table begins.
+    /// The offset at which the table begins.
     begin: usize,
     /// Two to the power of this are the bytes of an entry of the table.
     width: u8,
@@ -238,13 +238,13 @@ impl<'a> PackedArray<'a> {
         self.0.node
     }
 
-    /// How many elements it says that it has.
+    /// The number of elements that it says that it has.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.count
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0.count == 0
@@ -262,7 +262,7 @@ impl<'a> PackedArray<'a> {
 pub struct PackedObject<'a>(Table<'a>);
 
 impl<'a> PackedObject<'a> {
-    /// Where the first member begins.
+    /// The offset at which the first member begins.
     pub(crate) const FIRST: usize = CONTAINER_HEADER_BYTES;
 
     /// Exactly its bytes.
@@ -270,13 +270,13 @@ impl<'a> PackedObject<'a> {
         self.0.node
     }
 
-    /// How many members it says that it has.
+    /// The number of members that it says that it has.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.count
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0.count == 0

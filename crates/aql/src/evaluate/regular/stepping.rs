@@ -25,7 +25,7 @@ pub(super) struct Stepping {
     check_bytes: usize,
 }
 
-/// What a search has come to.
+/// The result of a search.
 pub(super) enum Found {
     /// A match between these bytes.
     Match(usize, usize),
@@ -75,7 +75,7 @@ impl Stepping {
         }
     }
 
-    /// Where the first match ends.
+    /// The end of the first match.
     fn end(
         &mut self,
         own: &str,
@@ -108,7 +108,7 @@ impl Stepping {
         Ok(Ok(if state.is_match() { Some(own.len()) } else { end }))
     }
 
-    /// Where the match begins that ends there.
+    /// The offset at which the match begins that ends there.
     fn begin(
         &mut self,
         own: &str,
