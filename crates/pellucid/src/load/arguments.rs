@@ -217,7 +217,8 @@ impl Task {
         if let Some(workload) = workload {
             workload.use_in(&mut options);
         }
-        let connections: Vec<usize> = arguments.pace.connections.iter().map(|n| small(*n)).collect();
+        let connections: Vec<usize> =
+            arguments.pace.connections.iter().map(|n| small(*n)).collect();
         if arguments.search.find_max && connections.len() > 1 {
             return Err(Failure::usage("--find-max takes one number of connections"));
         }
@@ -227,8 +228,10 @@ impl Task {
         let files = arguments.requests.script.iter().chain(&arguments.protocol.ca);
         files.map(PathBuf::as_path).try_for_each(can_be_read)?;
         let script_arguments = arguments.arguments;
-        options.script =
-            arguments.requests.script.map(|path| ScriptOptions { path, arguments: script_arguments });
+        options.script = arguments
+            .requests
+            .script
+            .map(|path| ScriptOptions { path, arguments: script_arguments });
         if connections.len() < 2 && !arguments.search.find_max {
             options.check().map_err(usage_of)?;
         }
@@ -242,7 +245,11 @@ impl Task {
             objectives: arguments.search.slo,
             find_max: arguments.search.find_max,
             quick: arguments.search.quick,
-            outputs: Outputs { html: arguments.output.html, hgrm: arguments.output.hgrm, hlog: arguments.output.hlog },
+            outputs: Outputs {
+                html: arguments.output.html,
+                hgrm: arguments.output.hgrm,
+                hlog: arguments.output.hlog,
+            },
         };
         task.outputs.check()?;
         Ok(task)
@@ -273,7 +280,10 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     if arguments.protocol.http2 {
         options.http2_streams = Some(arguments.protocol.streams.map_or(DEFAULT_STREAMS, small));
     }
-    options.tls = TlsOptions { ca_file: arguments.protocol.ca.clone(), insecure: arguments.protocol.insecure };
+    options.tls = TlsOptions {
+        ca_file: arguments.protocol.ca.clone(),
+        insecure: arguments.protocol.insecure,
+    };
     options.direct = arguments.protocol.direct;
     options.ask_timing = !arguments.requests.no_timing;
     options.accepted_statuses.clone_from(&arguments.requests.accept);
@@ -295,6 +305,6 @@ fn small(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn usage_of(error: LoadError) -> Failure {
-    Failure::usage(error)
+fn usage_of(error: impl Into<LoadError>) -> Failure {
+    Failure::usage(error.into())
 }
