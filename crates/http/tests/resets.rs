@@ -24,8 +24,7 @@ fn tls_config(protocol: &str) -> Arc<ClientConfig> {
 }
 
 fn watch(running: &Running, tls: bool) -> Watched {
-    let config: &dyn Fn(&str) -> Arc<ClientConfig> = &tls_config;
-    Watched::start(running.address, tls.then_some(config), QUESTIONS)
+    Watched::start(running.address, tls.then_some(tls_config), QUESTIONS)
 }
 
 /// A body by its length, one in chunks, a request that is handed over, and a stream.

@@ -143,12 +143,11 @@ fn resets_at_random_hold_nobody_up() {
     let arguments = [&[][..], &["--tls-cert", &certificate, "--tls-key", &key]];
     let servers = [("plain", arguments[0]), ("tls", arguments[1])]
         .map(|(name, arguments)| Serving::start(&folder.path().join(name), arguments));
-    let config: &dyn Fn(&str) -> Arc<ClientConfig> = &tls_config;
     let watched: Vec<_> = [0, 1, 2, 3]
         .map(|number| {
             let is_tls = number % 2 == 1;
             let address = servers[usize::from(is_tls)].address;
-            Watched::start(address, is_tls.then_some(config), QUESTIONS[number / 2])
+            Watched::start(address, is_tls.then_some(tls_config), QUESTIONS[number / 2])
         })
         .into_iter()
         .collect();

@@ -126,6 +126,9 @@ fn talk(stream: &mut (impl Read + Write), text: &[u8]) -> io::Result<()> {
     io::copy(stream, &mut io::sink()).map(|_| ())
 }
 
+/// A client's side of TLS for a protocol.
+pub(crate) type TlsConfig = fn(&str) -> Arc<ClientConfig>;
+
 /// A request of a watched connection, and the body of its response.
 #[derive(Clone, Copy)]
 pub(crate) struct Question {
@@ -162,7 +165,7 @@ impl Watched {
     /// Watches a server, in TLS where there is a configuration for a protocol.
     pub(crate) fn start(
         address: SocketAddr,
-        tls: Option<&dyn Fn(&str) -> Arc<ClientConfig>>,
+        tls: Option<TlsConfig>,
         questions: &'static [Question],
     ) -> Watched {
         let is_over = Arc::new(AtomicBool::new(false));

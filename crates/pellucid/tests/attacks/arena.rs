@@ -57,10 +57,7 @@ impl Server {
 
     /// Bytes that its process holds in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.serving.id()));
-        let status = status.unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+        self.serving.memory_bytes("VmRSS")
     }
 
     /// Whether its process lives.

@@ -3,6 +3,7 @@
 
 #[path = "../../../server/tests/common/client.rs"]
 pub(crate) mod client;
+pub(crate) mod costly_queries;
 pub(crate) mod profiled;
 pub(crate) mod tls;
 
@@ -82,6 +83,11 @@ impl Serving {
         self.child.id()
     }
 
+    /// A figure of its process in bytes, as `/proc/PID/status` names it.
+    pub(crate) fn memory_bytes(&self, name: &str) -> u64 {
+        memory_bytes(self.id(), name).unwrap()
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
@@ -119,6 +125,14 @@ impl Serving {
         self.signal(libc::SIGTERM);
         assert_eq!(self.wait().code(), Some(0));
     }
+}
+
+/// A figure of a process's memory in bytes, such as `VmRSS`; nothing once it has ended.
+pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 impl Drop for Serving {
