@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mio::net::{TcpListener, TcpStream};
+use rustix::io::Errno;
 
 use crate::clients::{Clients, Seat};
 use crate::cuts::Cut;
@@ -110,7 +111,7 @@ impl Acceptor {
 
 /// True if the process, or the system, has no descriptor left.
 fn is_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn spare_descriptor() -> Option<OwnedFd> {

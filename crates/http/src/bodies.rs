@@ -102,7 +102,7 @@ mod tests {
         BodyHold::new(&budgets, 0, Ticks(0))
     }
 
-    /// What was declared was taken at once.
+    /// The declared length was taken at once.
     #[test]
     fn a_body_takes_what_has_arrived_and_gives_it_back() {
         let (all, own) = (Budget::new(10 * MIB), Budget::new(8 * MIB));

@@ -5,7 +5,7 @@ pub trait BodySource {
     /// Appends the next piece, of about 64 KiB, to `out`.
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled;
 
-    /// Whether a piece takes so long that other connections have their turn after each.
+    /// True if a piece takes so long that other connections have their turn after each.
     fn is_costly(&self) -> bool {
         false
     }

@@ -28,7 +28,7 @@ enum State {
 }
 
 impl ClientWatch {
-    /// Whether the client is gone.
+    /// True if the client is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone)

@@ -1,4 +1,4 @@
-//! Clients by their addresses, and what each holds of what there is for all.
+//! Clients by their addresses, and the share that each has of the connections and of memory.
 //!
 //! The loop that accepts owns the table, so that it needs no lock. A connection holds its place
 //! itself, on whichever loop it is: the place is free once the connection is dropped.
@@ -29,7 +29,7 @@ impl Network {
     }
 }
 
-/// What the connections of one address hold together.
+/// The holdings of the connections of one address together.
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,

@@ -357,7 +357,7 @@ mod tests {
         plain
     }
 
-    /// What cannot be compressed, and what can, in one piece and in many, one body after another.
+    /// Bodies that cannot be compressed, and others, in one piece and in many, one body after another.
     #[test]
     fn bodies_come_back_as_they_were() {
         let noise: Vec<u8> =

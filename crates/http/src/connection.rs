@@ -339,7 +339,7 @@ impl Connection {
     }
 
     /// Has the bytes of the batch from `begin` on wait there, the responses to this connection.
-    /// Where it will be read no further, or has much to send, they are written now.
+    /// If it will be read no further, or has much to send, they are written now.
     #[inline]
     fn put_in_batch<S: Service>(
         &mut self,

@@ -1,9 +1,10 @@
-//! Connections that the server did not take, or ended by itself, and streams that it gave up: how
-//! many, and why.
+//! Counts of connections that the server did not take, or ended by itself, and of streams that it
+//! gave up, by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a connection was refused or ended, or a stream of one, though its client did not ask for it.
+/// The reason for which a connection was refused or ended, or a stream of one, though its client did
+/// not ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cut {
@@ -31,14 +32,14 @@ pub enum Cut {
     Memory,
 }
 
-/// How many reasons there are.
+/// The number of reasons.
 const CUTS: usize = 11;
 
 impl Cut {
-    /// Why a new connection is refused.
+    /// The reasons to refuse a new connection.
     pub const OF_NEW_CONNECTIONS: [Cut; 5] =
         [Cut::Full, Cut::Address, Cut::Handshakes, Cut::System, Cut::Stopping];
-    /// Why a connection is ended.
+    /// The reasons to end a connection.
     pub const OF_CONNECTIONS: [Cut; 7] = [
         Cut::Stopping,
         Cut::Idle,
@@ -48,7 +49,7 @@ impl Cut {
         Cut::ResponseSlow,
         Cut::Memory,
     ];
-    /// Why a stream of HTTP/2 is ended, and its connection not.
+    /// The reasons to end a stream of HTTP/2, and not its connection.
     pub const OF_STREAMS: [Cut; 4] =
         [Cut::RequestSlow, Cut::ResponseStalled, Cut::ResponseSlow, Cut::Memory];
 
@@ -71,7 +72,7 @@ impl Cut {
     }
 }
 
-/// How often each happened since the start.
+/// The count of each since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutFigures {
     refused: [u64; CUTS],
@@ -99,8 +100,7 @@ impl CutFigures {
     }
 }
 
-/// The counters, which all event loops share: what they count is rare, and none of a request's
-/// work.
+/// The counters, which all event loops share: they count rare events, and none of a request's work.
 #[derive(Debug, Default)]
 pub(crate) struct CutMeter {
     refused: [AtomicU64; CUTS],

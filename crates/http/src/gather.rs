@@ -8,7 +8,7 @@
 //! lately, and found few connections in this wake-up, looks once more after
 //! [`GATHER_PAUSE`](crate::limits::GATHER_PAUSE).
 //!
-//! What was found first has the pause in its `receive`, as it waits for the loop's attention. The
+//! The requests of the first look have the pause in their `receive`, as they wait for the loop. The
 //! pauses count as time without work: where they would be what keeps a loop busy, there are none.
 //! Nor are there any while the service's links are in use: at their other ends are loops that wait
 //! for this one as it waits for them. Two nodes of a cluster that made pauses for each other passed
@@ -71,11 +71,9 @@ impl Gather {
 /// Has this thread's sleeps end when they should: the system may add 50 µs otherwise, to end many
 /// at a time.
 pub(crate) fn sleep_to_the_point() {
+    // Where it is refused, pauses are longer.
     #[cfg(target_os = "linux")]
-    // SAFETY: the call changes one property of this thread. Where it is refused, pauses are longer.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize, 0_usize, 0_usize, 0_usize);
-    }
+    let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }
 
 #[cfg(test)]

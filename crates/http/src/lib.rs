@@ -7,6 +7,8 @@
 //!
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
+#![forbid(unsafe_code)]
+
 mod acceptor;
 mod accounts;
 mod ahead;
@@ -29,6 +31,8 @@ mod links;
 mod mailbox;
 mod output;
 mod pace;
+#[cfg(test)]
+mod protocol_tests;
 mod ready;
 mod refusal;
 mod request;

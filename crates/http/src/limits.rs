@@ -19,7 +19,7 @@ pub const AHEAD_CONNECTIONS_MAX: usize = 16;
 /// turn.
 pub const AHEAD_BYTES_MIN: usize = 16 * 1024;
 
-/// How long a loop that is busy all the time looks away, so that it finds more at a time.
+/// The pause of a loop that is busy all the time, so that it finds more at a time.
 pub const GATHER_PAUSE: Duration = Duration::from_micros(20);
 /// Connections that are enough to be served at once.
 pub const GATHER_CONNECTIONS_MAX: usize = 32;
@@ -33,14 +33,14 @@ pub const LINK_LOOK_READY_MIN: usize = 8;
 /// See [`LINK_LOOK_READY_MIN`].
 pub const LINK_LOOKS_MAX: usize = 4;
 
-/// Connections whose responses are put by until others that became readable in the same wake-up
+/// Connections whose responses wait until others that became readable in the same wake-up
 /// have theirs, and bytes of such responses: then all are written one after the other. Reading and
 /// answering in one go and writing in another keeps the processor's caches with either, and a
 /// client with many connections is woken once and not for each.
 pub const BATCH_CONNECTIONS_MAX: usize = 32;
 /// See [`BATCH_CONNECTIONS_MAX`].
 pub const BATCH_BYTES_MAX: usize = 64 * 1024;
-/// How long a response may be put by.
+/// The longest wait of a response for the others.
 pub const BATCH_PAUSE_MAX: Duration = Duration::from_micros(100);
 
 /// Responses that may wait unsent before the connection's further requests wait.
@@ -55,7 +55,7 @@ pub const RESPONSE_BYTES_FREE: usize = READ_BYTES_MAX;
 /// Times in a row that one connection is served within a wake-up before its neighbours are.
 pub const TURNS_MAX: usize = 16;
 
-/// How long a request that was handed over goes on for a client that says that it sends no more.
+/// Time for a request that was handed over and whose client says that it sends no more.
 /// Most of those have closed their sockets, and are gone (nginx and Go take all of them for it at
 /// once); but HTTP/1.1 allows for one that waits for its answer still, as `nc -N` does.
 pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -123,17 +123,17 @@ pub struct Limits {
     pub memory: Budget,
     /// Bytes from which on a body is compressed for a client that asks for it; zero for never.
     pub compressed_from_bytes: usize,
-    /// How long a connection may be open with nothing to do.
+    /// Time that a connection may be open with nothing to do.
     pub idle: Duration,
-    /// How long a client may take to send one request, or to take in one response, without any
+    /// Time that a client has to send one request, or to take in one response, without any
     /// progress on our side's terms.
     pub exchange: Duration,
     /// Bytes a second that a client takes of its responses at least, on the whole and as long as
     /// any wait for it; it may be late by `exchange`. Who is slower is cut. Zero for none.
     pub response_bytes_per_second: u64,
-    /// How long a client may take from its connection to the end of its TLS handshake.
+    /// Time that a client has from its connection to the end of its TLS handshake.
     pub handshake: Duration,
-    /// How long a stop waits for requests in flight.
+    /// Time that a stop waits for requests in flight.
     pub stop: Duration,
 }
 

@@ -1,17 +1,17 @@
-//! What the transport itself refuses, before any service sees it.
+//! Refusals of the transport itself, before any service sees a request.
 
 use std::fmt;
 
-/// How a client without good credentials is answered, in the form that it knows.
+/// The answer to a client without good credentials, in the form that it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// How it may say who it is, as `WWW-Authenticate` has it.
+    /// The ways to say who it is, as `WWW-Authenticate` has them.
     pub challenges: &'static [&'static [u8]],
     /// The type of the body, and the body; a line of text if there is none.
     pub body: Option<(&'static str, &'static str)>,
 }
 
-/// Why a request is refused by the transport. The connection is closed after each of them but
+/// The reason for which the transport refuses a request. The connection is closed after each of them but
 /// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told
 /// apart from the refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub enum Refusal {
     BodyTooLarge(usize),
     /// The head does not say, or not truly, who sends the body that is to come.
     Unauthorized(Denial),
-    /// Who sends the body that is to come cannot be found out now.
+    /// The sender of the body that is to come cannot be found out now.
     TooManyAttempts {
-        /// What the client is told.
+        /// The text for the client.
         what: &'static str,
         /// After how many seconds it may come again.
         seconds: u64,
@@ -73,7 +73,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the connection can be used on.
+    /// True if the connection can be used on.
     #[must_use]
     pub fn keeps_connection(&self) -> bool {
         matches!(self, Refusal::Overloaded | Refusal::ResponseTooLarge)

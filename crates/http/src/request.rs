@@ -10,7 +10,7 @@ pub struct Request<'a> {
     pub method: &'a str,
     /// The path, still percent-encoded, beginning with `/` (or `*` alone).
     pub path: &'a str,
-    /// What follows the `?`, without it.
+    /// The text behind the `?`.
     pub query: Option<&'a str>,
     /// The headers in the order in which they were sent.
     pub headers: &'a [Header<'a>],
@@ -26,7 +26,7 @@ impl<'a> Request<'a> {
         self.headers.iter().find(named).map(|header| header.value)
     }
 
-    /// Whether the comma-separated list in the headers of this name holds `token`, in any case.
+    /// True if the comma-separated list in the headers of this name holds `token`, in any case.
     #[must_use]
     pub fn header_has(&self, name: &str, token: &str) -> bool {
         let named = self.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
@@ -35,7 +35,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a comma-separated list holds `token`, in any case.
+/// True if a comma-separated list holds `token`, in any case.
 pub(crate) fn list_has(list: &[u8], token: &str) -> bool {
     list.split(|byte| *byte == b',')
         .any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))

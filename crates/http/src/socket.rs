@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::net::{RecvFlags, SendFlags};
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// Bytes; `filled` if more may be there already.

@@ -1,29 +1,30 @@
-//! What wakes an event loop for its time limits.
+//! The ticks at which an event loop looks at its time limits.
 //!
 //! A wait with a time limit sets a timer and takes it back, for every wake-up. A descriptor that
 //! becomes readable every quarter of a second costs nothing in between.
 
 use std::time::Duration;
 
-/// How often time limits are looked at.
+/// The time between two looks at time limits.
 pub(crate) const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 
 #[cfg(target_os = "linux")]
 mod descriptor {
-    use std::fs::File;
-    use std::io::{self, Read};
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::io;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::time::Duration;
 
     use mio::unix::SourceFd;
     use mio::{Interest, Poll, Token};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
 
     use super::SWEEP_PAUSE;
 
     /// A timer of the kernel.
-    pub(crate) struct Ticker {
-        timer: File,
-    }
+    pub(crate) struct Ticker(OwnedFd);
 
     impl Ticker {
         /// Has `poll` tell of `token` every [`SWEEP_PAUSE`].
@@ -31,36 +32,23 @@ mod descriptor {
         /// # Errors
         /// If the system has no more descriptors.
         pub(crate) fn start(poll: &Poll, token: Token) -> io::Result<Ticker> {
-            // SAFETY: the call has no other effect than its result.
-            let number = unsafe {
-                libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-            };
-            if number < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: the descriptor was just made, and nobody else has it.
-            let timer = File::from(unsafe { OwnedFd::from_raw_fd(number) });
-            let pause = libc::timespec {
-                tv_sec: SWEEP_PAUSE.as_secs() as libc::time_t,
-                tv_nsec: SWEEP_PAUSE.subsec_nanos() as libc::c_long,
-            };
-            let times = libc::itimerspec { it_interval: pause, it_value: pause };
-            // SAFETY: the times are there to be read, and nothing is written.
-            if unsafe { libc::timerfd_settime(number, 0, &times, std::ptr::null_mut()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            let pause = Timespec { tv_sec: 0, tv_nsec: SWEEP_PAUSE.subsec_nanos().into() };
+            let times = Itimerspec { it_interval: pause, it_value: pause };
+            timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
             let mut source = SourceFd(&timer.as_raw_fd());
             poll.registry().register(&mut source, token, Interest::READABLE)?;
-            Ok(Ticker { timer })
+            Ok(Ticker(timer))
         }
 
         /// Makes the next tick an event of its own.
         pub(crate) fn take(&mut self) {
             // Nothing to read is no harm: somebody else's event was taken for ours.
-            let _ = self.timer.read(&mut [0; 8]);
+            let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
         }
 
-        /// How long a wait may last.
+        /// The longest time that a wait may last.
         pub(crate) fn limit(&self) -> Option<Duration> {
             None
         }

@@ -217,7 +217,7 @@ impl<'a, S: Service> Serving<'a, S> {
         self.finish(outcome, &mut trace, begin);
     }
 
-    /// Has the service answer a request.
+    /// Has the service answer a request, and goes on by what it did.
     #[inline]
     fn call(
         &mut self,
@@ -230,26 +230,13 @@ impl<'a, S: Service> Serving<'a, S> {
         let begin = self.out.len();
         let call = Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch };
         let target = Target { out: self.out, fields: None };
-        match self.dispatcher.serve(call, &mut trace, target, serve) {
-            Served::Answered(handled, outcome) => {
-                self.conclude(handled, outcome, manner, trace, begin);
-            }
+        let (handled, outcome) = match self.dispatcher.serve(call, &mut trace, target, serve) {
+            Served::Answered(handled, outcome) => (handled, outcome),
             Served::Later(watch) => {
                 self.conn.stage = Stage::Waiting(self.dispatcher.park(trace, manner, watch));
+                return;
             }
-        }
-    }
-
-    /// Goes on with a request whose response is in `out`, from `begin` on.
-    #[inline]
-    fn conclude(
-        &mut self,
-        handled: Handled,
-        outcome: Outcome,
-        manner: Manner,
-        mut trace: Trace,
-        begin: usize,
-    ) {
+        };
         let memory = self.dispatcher.accounts.memory();
         let held = self.output.hold(self.out.len() - begin, memory);
         let Ok(memory) = held.and_then(|()| hold_source(memory, &handled)) else {

@@ -19,7 +19,7 @@ const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 /// Tickets sent after a handshake of TLS 1.3: clients keep few, and each costs an encryption.
 const TICKETS: usize = 1;
 
-/// Why a certificate cannot be used.
+/// The reason for which a certificate cannot be used.
 #[derive(Debug)]
 pub enum CertificateError {
     /// A file cannot be read, or is not PEM.
@@ -54,7 +54,7 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// What tells one state of the two files from the next.
+/// The state of the two files, which tells one version from the next.
 type FilesState = [Option<(SystemTime, u64)>; 2];
 
 /// A certificate chain with its key, as it is used for new connections.
@@ -109,7 +109,7 @@ impl Certificates {
         is_changed.then(|| self.reload())
     }
 
-    /// What a new connection is served with.
+    /// The configuration for a new connection.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.lock().config)
     }

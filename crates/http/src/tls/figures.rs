@@ -1,4 +1,4 @@
-//! What TLS costs: how much of `receive` and `write` is cryptography.
+//! The cost of TLS: the share of cryptography in `receive` and `write`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -23,7 +23,7 @@ const HANDSHAKE: u8 = 22;
 /// The TLS of one connection.
 pub(crate) struct Session {
     connection: ServerConnection,
-    /// Whether anything came from the client yet.
+    /// True once anything came from the client.
     is_begun: bool,
     /// The client has said that nothing follows.
     is_ended: bool,
@@ -37,12 +37,12 @@ pub(crate) struct Session {
     decrypted_before_ticks: u64,
 }
 
-/// What the kernel took.
+/// The bytes that the kernel took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     /// Bytes of the output that are out.
     pub(crate) bytes: usize,
-    /// Whether anything went out at all.
+    /// True if anything went out at all.
     pub(crate) progressed: bool,
     /// The socket is of no more use.
     pub(crate) failed: bool,
@@ -70,7 +70,7 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Whether client and server agreed on HTTP/2 in the handshake.
+    /// True if client and server agreed on HTTP/2 in the handshake.
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.connection.alpn_protocol() == Some(HTTP2)
     }
@@ -98,7 +98,7 @@ impl Session {
         self.encrypted_ticks
     }
 
-    /// Whether ciphertext waits for the socket.
+    /// True if ciphertext waits for the socket.
     pub(crate) fn wants_write(&self) -> bool {
         self.connection.wants_write()
     }

@@ -1,0 +1,308 @@
+//! The protocols without a socket: bytes in, requests out, replies in, bytes out.
+
+use std::sync::Arc;
+
+use mio::{Poll, Token, Waker};
+use pellucid_account::{Account, Accounting, Names, RequestFacts};
+use pellucid_clock::{Clock, Ticks};
+
+use crate::accounts::{Accounts, Turn};
+use crate::body_source::{BodySource, Filled, Handled};
+use crate::caller::Caller;
+use crate::clients::Clients;
+use crate::dispatch::Dispatcher;
+use crate::h1::conn::{Closing, Conn as Http1, Stage};
+use crate::h1::parse::{Head, parse};
+use crate::h1::serve::Serving as Http1Serving;
+use crate::h2::conn::Conn as Http2;
+use crate::h2::serve::Serving as Http2Serving;
+use crate::h2::upgrade::{PREFACE, SWITCHING, synthetic_headers};
+use crate::limits::{HEADERS_MAX, Limits};
+use crate::mailbox::{Admission, ConnectionId, Mailbox};
+use crate::output::Output;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response::Response;
+use crate::service::{Applicant, Exchange, Service};
+use crate::shared::Shared;
+
+const NAMES: Names =
+    Names { operations: &["echo"], outcomes: &["ok"], parts: &["nothing"], other_parts: &[] };
+
+/// Answers with the method, the path and the body of each request.
+struct Echo;
+
+/// A body of two pieces.
+struct Pieces(u8);
+
+impl BodySource for Pieces {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        self.0 += 1;
+        out.extend_from_slice(b"piece");
+        if self.0 == 2 { Filled::Last } else { Filled::More }
+    }
+}
+
+impl Service for Echo {
+    type Later = &'static str;
+
+    fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
+        100
+    }
+
+    fn admit(&mut self, head: &Head<'_, '_>, _: &Applicant<'_, &'static str>) -> Admission {
+        match head.path {
+            "/judged" => Admission::Pending,
+            "/forbidden" => Admission::Refused(Refusal::BodyTooLarge(0)),
+            _ => Admission::Granted(None),
+        }
+    }
+
+    fn handle(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_>,
+        _exchange: &mut Exchange<'_, &'static str>,
+    ) -> Handled {
+        match request.path {
+            "/later" => return Handled::Later,
+            "/panic" => panic!("as the test has it"),
+            "/pieces" => {
+                response.status(200).finish_streamed(None);
+                return Handled::Stream(Box::new(Pieces(0)));
+            }
+            _ => {}
+        }
+        let Request { method, path, body, .. } = request;
+        let text = format!("{method} {path} {}", String::from_utf8_lossy(body));
+        response.status(200).finish(text.as_bytes());
+        Handled::Done
+    }
+
+    fn resume(
+        &mut self,
+        later: &'static str,
+        response: &mut Response<'_>,
+        _exchange: &mut Exchange<'_, &'static str>,
+    ) -> Handled {
+        response.status(200).finish(later.as_bytes());
+        Handled::Done
+    }
+
+    fn facts_of_refusal(&self, _refusal: &Refusal) -> RequestFacts {
+        RequestFacts::default()
+    }
+}
+
+/// The service and one of its callers.
+struct Room {
+    dispatcher: Dispatcher<Echo>,
+    caller: Caller,
+    turn: Turn,
+    _poll: Poll,
+}
+
+impl Room {
+    fn new() -> Room {
+        let account = Account::new(Accounting::Full, Clock::system(), NAMES);
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        let shared = Arc::new(Shared::new(account.clock(), Limits::default(), None, 1));
+        let accounts = Accounts::new(0, shared, account.recorder());
+        let dispatcher = Dispatcher::new(accounts, Echo, Arc::new(Mailbox::new(waker)));
+        let seat = Clients::default().seat([127, 0, 0, 1].into(), &Limits::default()).unwrap();
+        let id = ConnectionId { slot: 0, generation: 0, stream: 0 };
+        let (caller, now) = (Caller::new(id, 1, seat, false), account.clock().now());
+        Room { dispatcher, caller, turn: Turn::at(now, now), _poll: poll }
+    }
+
+    /// Lets a connection in HTTP/1.1 do something, and returns the text that came of it.
+    fn http1(
+        &mut self,
+        conn: &mut Http1,
+        run: impl FnOnce(&mut Http1Serving<'_, Echo>, &Turn),
+    ) -> String {
+        let (mut output, mut out) = (Output::default(), Vec::new());
+        let Room { dispatcher, caller, turn, .. } = self;
+        run(&mut Http1Serving::new(conn, caller, &mut output, dispatcher, &mut out), turn);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Feeds bytes to a connection in HTTP/1.1. Returns its answers, and how many bytes it used.
+    fn feed(&mut self, conn: &mut Http1, bytes: &[u8]) -> (String, usize) {
+        let mut used = 0;
+        let turn = self.turn;
+        if !conn.is_settled() && !conn.settle(bytes, false, &turn) {
+            return (String::new(), 0);
+        }
+        let text = self.http1(conn, |serving, turn| used = serving.answer_whole(bytes, turn));
+        (text, used)
+    }
+}
+
+/// The bodies of responses with a length.
+fn bodies(text: &str) -> Vec<&str> {
+    let mut bodies = Vec::new();
+    let mut rest = text;
+    while let Some((head, behind)) = rest.split_once("\r\n\r\n") {
+        let length = head.split("Content-Length: ").nth(1).unwrap_or("0");
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        bodies.push(&behind[..length]);
+        rest = &behind[length..];
+    }
+    bodies
+}
+
+#[test]
+fn requests_of_one_read_are_answered_in_their_order() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let whole = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n\
+                  PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz\
+                  PUT /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nuv\r\n0\r\n\r\n";
+    let half = b"GET /d HTTP/1.1\r\nHo";
+    let (text, used) = room.feed(&mut conn, &[&whole[..], half].concat());
+    assert_eq!((bodies(&text), used), (vec!["GET /a ", "PUT /b xyz", "PUT /c uv"], whole.len()));
+    assert!(conn.may_serve() && !conn.is_idle(), "half a request is here");
+    let (text, _) = room.feed(&mut conn, b"GET /d HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(bodies(&text), ["GET /d "]);
+    assert!(conn.is_idle());
+}
+
+#[test]
+fn a_body_in_pieces_is_invited_and_waited_for() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let head = b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+    let (text, used) = room.feed(&mut conn, head);
+    assert_eq!((text.as_str(), used), ("HTTP/1.1 100 Continue\r\n\r\n", 0));
+    let clock = Clock::system();
+    conn.take_in(head, Ticks(0), &clock).unwrap();
+    conn.take_in(b"ab", Ticks(0), &clock).unwrap();
+    assert!(!conn.has_requests(), "two bytes are missing");
+    conn.take_in(b"cd", Ticks(0), &clock).unwrap();
+    assert!(conn.has_requests());
+    let input = conn.take_input();
+    assert_eq!(bodies(&room.feed(&mut conn, &input).0), ["PUT /a abcd"]);
+}
+
+#[test]
+fn heads_are_judged_before_their_bodies_come() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let head = b"PUT /judged HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
+    assert_eq!(room.feed(&mut conn, head), (String::new(), 0));
+    assert!(matches!(conn.stage, Stage::Judging) && !conn.may_serve());
+    conn.judged(Admission::Granted(None));
+    assert_eq!(room.feed(&mut conn, head), (String::new(), 0));
+    assert!(conn.may_serve(), "its body is waited for");
+    let whole = [&head[..], b"x"].concat();
+    assert_eq!(bodies(&room.feed(&mut conn, &whole).0), ["PUT /judged x"]);
+    let head = b"PUT /forbidden HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
+    assert!(room.feed(&mut conn, head).0.starts_with("HTTP/1.1 413 "));
+    assert_eq!(conn.closing, Closing::AfterLinger, "nothing that follows can be trusted");
+}
+
+#[test]
+fn the_request_behind_a_hand_over_waits_for_it() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let later = b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n";
+    let (text, used) = room.feed(&mut conn, &[&later[..], later].concat());
+    assert_eq!((text.as_str(), used), ("", later.len()));
+    assert!(matches!(conn.stage, Stage::Waiting(_)));
+    let text = room.http1(&mut conn, |serving, _| serving.resume("back"));
+    assert_eq!(bodies(&text), ["back"]);
+    assert!(conn.may_serve());
+    let text = room.http1(&mut conn, |serving, _| serving.resume("nobody waits for this"));
+    assert_eq!(text, "");
+}
+
+#[test]
+fn a_panic_is_answered_and_ends_the_connection() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (text, _) = room.feed(&mut conn, b"GET /panic HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 500 ") && text.contains("Connection: close\r\n"), "{text}");
+    assert_eq!(conn.closing, Closing::Cleanly);
+}
+
+#[test]
+fn a_streamed_body_goes_out_in_chunks() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (text, _) = room.feed(&mut conn, b"GET /pieces HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(text.contains("Transfer-Encoding: chunked\r\n"), "{text}");
+    let mut pump = || {
+        room.http1(&mut conn, |serving, _| {
+            let _ = serving.pump();
+        })
+    };
+    assert_eq!(pump(), "00000005\r\npiece\r\n");
+    assert_eq!(pump(), "00000005\r\npiece\r\n0\r\n\r\n");
+    assert!(conn.may_serve());
+}
+
+/// The frames of `bytes`: type, stream, and payload.
+fn frames(mut bytes: &[u8]) -> Vec<(u8, u32, &[u8])> {
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, _flags, s0, s1, s2, s3, rest @ ..] = bytes {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        frames.push((*kind, u32::from_be_bytes([*s0, *s1, *s2, *s3]), &rest[..length]));
+        bytes = &rest[length..];
+    }
+    frames
+}
+
+const DATA: u8 = 0;
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// The frame of a request, for stream 1.
+fn frame_of(text: &[u8]) -> Vec<u8> {
+    let mut space = [const { std::mem::MaybeUninit::uninit() }; HEADERS_MAX];
+    let head = parse(text, &mut space, 1_000).unwrap().unwrap();
+    synthetic_headers(&head).unwrap()
+}
+
+/// Runs the streams of a connection, and returns the data that it wrote, by stream.
+fn run(room: &mut Room, conn: &mut Http2) -> Vec<(u32, String)> {
+    let (mut body, mut out) = (Vec::new(), Vec::new());
+    let Room { dispatcher, caller, turn, .. } = room;
+    let (is_over, _) = Http2Serving { conn, caller, dispatcher, body: &mut body }.run(turn);
+    assert!(!is_over);
+    conn.swap_output(&mut out);
+    let data = frames(&out).into_iter().filter(|(kind, _, text)| *kind == DATA && !text.is_empty());
+    data.map(|(_, stream, text)| (stream, String::from_utf8(text.to_vec()).unwrap())).collect()
+}
+
+#[test]
+fn a_stream_is_answered_by_frames() {
+    let (mut room, mut conn) = (Room::new(), Http2::new(&Limits::default(), None));
+    let request = frame_of(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    for piece in [&PREFACE[..5], &PREFACE[5..], &SETTINGS, &request] {
+        assert!(run(&mut room, &mut conn).is_empty());
+        conn.feed(piece);
+    }
+    assert_eq!(run(&mut room, &mut conn), [(1, "GET /a ".to_owned())]);
+    assert!(conn.is_idle() && !conn.has_input());
+}
+
+#[test]
+fn a_stream_that_was_handed_over_is_answered_later() {
+    let (mut room, mut conn) = (Room::new(), Http2::new(&Limits::default(), None));
+    let request = frame_of(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n");
+    conn.feed(&[&PREFACE[..], &SETTINGS, &request].concat());
+    assert!(run(&mut room, &mut conn).is_empty() && !conn.is_idle());
+    let Room { dispatcher, caller, .. } = &mut room;
+    let mut body = Vec::new();
+    let mut serving = Http2Serving { conn: &mut conn, caller, dispatcher, body: &mut body };
+    serving.resume(1, "back");
+    assert_eq!(run(&mut room, &mut conn), [(1, "back".to_owned())]);
+}
+
+#[test]
+fn a_request_that_asks_for_http2_is_answered_there() {
+    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let request = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+                    Upgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";
+    let (text, used) = room.feed(&mut conn, request);
+    assert_eq!((text.as_bytes(), used), (SWITCHING, request.len()));
+    let Stage::Http2(asked_before) = conn.stage else { panic!("it goes on in HTTP/2") };
+    let mut conn = Http2::new(&Limits::default(), asked_before);
+    conn.feed(&[&PREFACE[..], &SETTINGS].concat());
+    assert_eq!(run(&mut room, &mut conn), [(1, "GET /a ".to_owned())]);
+}
