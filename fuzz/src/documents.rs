@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, STEMS, SYSTEM_DATABASE,
+    Collection, CollectionKind, Documents, IndexDefinition, LOOKUP_PREFIXES, NewCollection,
+    SYSTEM_DATABASE, create_index,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
@@ -15,7 +16,7 @@ pub fn empty() -> Arc<Documents> {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![STEMS],
+        stem_rules: vec![LOOKUP_PREFIXES],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {
@@ -45,7 +46,7 @@ pub fn collection(
     };
     let collection = documents.create_collection(&database, new).expect("the name is free");
     for index in indexes {
-        documents.create_index(&collection, index).expect("the index is new");
+        create_index(documents, &collection, index).expect("the index is new");
     }
     collection
 }

@@ -24,7 +24,8 @@ use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, Result, STEMS, WriteOptions,
+    LOOKUP_PREFIXES, NewCollection, OnDuplicate, Result, WriteOptions, attempt_to_end,
+    create_index, for_each, import,
 };
 
 const COLLECTION: &str = "c";
@@ -44,7 +45,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
-        stem_rules: vec![STEMS],
+        stem_rules: vec![LOOKUP_PREFIXES],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {
@@ -77,7 +78,7 @@ fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
         index(&["u"], true, true),
         index(&["t[*]"], false, false),
     ] {
-        documents.create_index(&collection, index)?;
+        create_index(documents, &collection, index)?;
     }
     Ok(collection)
 }
@@ -129,11 +130,12 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
             acknowledgement: Acknowledgement::Os,
         };
         let report =
-            documents.import(collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;
+            import(documents, collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;
         assert_eq!(report.errors, 0, "all or nothing");
         return Ok(());
     }
-    let attempt = documents.attempt_to_end(
+    let attempt = attempt_to_end(
+        documents,
         Acknowledgement::Os,
         false,
         &mut timeline,
@@ -166,7 +168,7 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     let shape = collection.shape();
     let mut model = Model::new();
     let mut expected = BTreeMap::new();
-    let each = documents.for_each(&shape, |key, object| {
+    let each = for_each(documents, &shape, |key, object| {
         let key = String::from_utf8(key.to_vec()).unwrap();
         let document = crate::document_of(&shape, object)?;
         let document = packed::open(&document).unwrap();
@@ -189,7 +191,7 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     each.unwrap();
     let mut entries = BTreeMap::new();
     for index in shape.readable_indexes() {
-        let mut scan = documents.scan_prefix(&index.prefix, &index.prefix).unwrap();
+        let mut scan = documents.storage().scan(&index.prefix, &index.prefix).unwrap();
         while let Some((key, object)) = scan.next().unwrap() {
             entries.insert(key.to_vec(), object.value.to_vec());
         }

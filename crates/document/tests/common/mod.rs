@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
-    Result, STEMS, WriteOptions, document_of,
+    Collection, CollectionKind, Database, Documents, IndexDefinition, LOOKUP_PREFIXES,
+    NewCollection, Outcome, Result, Transaction, WriteOptions, attempt_to_end, document_of,
 };
 use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions};
 use pellucid_value::{Ref, json, packed};
@@ -18,10 +18,16 @@ pub(crate) struct World {
 }
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
-    let engine_options = EngineOptions { stem_rules: vec![STEMS], ..EngineOptions::default() };
+    let engine_options =
+        EngineOptions { stem_rules: vec![LOOKUP_PREFIXES], ..EngineOptions::default() };
     let options = EmbeddedOptions::default();
     let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
     Arc::new(Documents::open(Arc::new(store)).unwrap())
+}
+
+/// The transaction of a query that sees the documents as they are now.
+pub(crate) fn begin_query(documents: &Arc<Documents>) -> Transaction {
+    Transaction::begin_at(documents, documents.store().snapshot().unwrap().sequence())
 }
 
 pub(crate) fn world() -> World {
@@ -69,7 +75,8 @@ impl World {
     ) -> Result<Outcome> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
@@ -82,7 +89,8 @@ impl World {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
@@ -93,7 +101,8 @@ impl World {
 
     pub(crate) fn remove(&self, collection: &Arc<Collection>, key: &str) -> Result<()> {
         let options = WriteOptions::default();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
