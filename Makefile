@@ -69,5 +69,5 @@ bench-documents: build ## Import, scan and query of documents beside SQLite and 
 	@scripts/need python3 taskset
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- documents
 
-soak-resets: ## Connections of all kinds that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
-	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-http --test resets -- --nocapture at_random
+soak-resets: ## Connections to the built server that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
+	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid --test resets -- --nocapture

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Documents, IndexDefinition, LOOKUP_PREFIXES, NewCollection,
-    SYSTEM_DATABASE, create_index,
+    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, SYSTEM_DATABASE, TABLE,
+    create_index, lookup_prefix,
 };
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver};
+use pellucid_store::HandOver;
 
 /// Opens an empty store.
 pub fn empty() -> Arc<Documents> {
@@ -16,7 +17,7 @@ pub fn empty() -> Arc<Documents> {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![LOOKUP_PREFIXES],
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
-use pellucid_engine::{Acknowledgement, Batch, Engine, EngineOptions, Result};
+use pellucid_engine::{Acknowledgement, Batch, Engine, EngineOptions, Operation, Result};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -68,26 +67,21 @@ pub static EXAMPLE: LazyLock<Vec<StoredFile>> = LazyLock::new(|| {
 fn write_example(files: &SimulatedFileSystem) -> Result<()> {
     let engine = Engine::open(FOLDER, options(files))?;
     let table = engine.table(TABLE)?;
-    let timeline = &mut Timeline::off();
     for number in 0..44_u8 {
         let key = format!("key{:02}", number % 40);
         let value = [number; 60];
-        engine.put(
-            table,
-            key.as_bytes(),
-            b"a head that HEAD shows",
-            &value,
+        engine.write(
+            &[Operation::put(table, key.as_bytes(), &value).with_head(b"a head that HEAD shows")],
             Acknowledgement::Os,
-            timeline,
         )?;
     }
-    engine.delete(table, b"key03", Acknowledgement::Disk, timeline)?;
+    engine.write(&[Operation::delete(table, b"key03")], Acknowledgement::Disk)?;
     engine.flush()?;
     let mut batch = Batch::new();
     batch.put(table, b"new", b"", b"value");
     batch.delete(table, b"key04");
-    engine.write(&batch, Acknowledgement::Disk, timeline)?;
-    engine.put(table, b"last", b"", b"value", Acknowledgement::Os, timeline)?;
+    engine.write(&batch, Acknowledgement::Disk)?;
+    engine.put(table, b"last", b"value")?;
     Ok(())
 }
 

@@ -6,8 +6,7 @@
 use std::ops::Bound;
 
 use libfuzzer_sys::fuzz_target;
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Direction, Engine, Result, rebuild_ledger, verify};
+use pellucid_engine::{Direction, Engine, Result, rebuild_ledger, verify};
 use pellucid_fuzz::checksums::fix_file;
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, TABLE, options, with_file};
 
@@ -15,7 +14,6 @@ use pellucid_fuzz::store::{EXAMPLE, FOLDER, TABLE, options, with_file};
 const KEYS_MAX: usize = 10_000;
 
 fn use_store(engine: &Engine) -> Result<()> {
-    let timeline = &mut Timeline::off();
     let table = engine.table(TABLE)?;
     for direction in [Direction::Forward, Direction::Backward] {
         let mut scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, direction)?;
@@ -24,15 +22,15 @@ fn use_store(engine: &Engine) -> Result<()> {
             assert!(!key.is_empty() && keys < KEYS_MAX);
             keys += 1;
             let key = key.to_vec();
-            let _ = engine.get(table, &key, timeline);
+            let _ = engine.get(table, &key);
         }
     }
     for key in ["key00", "key03", "key39", "new", "last", "absent"] {
-        let _ = engine.get(table, key.as_bytes(), timeline);
-        let _ = engine.head(table, key.as_bytes(), timeline);
+        let _ = engine.get(table, key.as_bytes());
+        let _ = engine.head(table, key.as_bytes());
     }
-    engine.put(table, b"key01", b"", b"after", Acknowledgement::Os, timeline)?;
-    let found = engine.get(table, b"key01", timeline)?;
+    engine.put(table, b"key01", b"after")?;
+    let found = engine.get(table, b"key01")?;
     assert_eq!(found.map(|object| object.value.to_vec()), Some(b"after".to_vec()));
     engine.flush()?;
     engine.compact()

@@ -1,4 +1,4 @@
-//! What a client can fail with.
+//! The failures that a client can fail with.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use pellucid_topology::TopologyError;
 pub enum ClientError {
     /// The node cannot be reached, or the connection broke.
     Io(String, io::Error),
-    /// What came is no answer of a Pellucid node.
+    /// The answer that came is no answer of a Pellucid node.
     Answer(String),
     /// A URL or a list of nodes cannot be used.
     Topology(TopologyError),
@@ -24,7 +24,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the node had closed the connection, or closed it in answer.
+    /// True if the node had closed the connection, or closed it in answer.
     pub(crate) fn is_of_closed_connection(&self) -> bool {
         use io::ErrorKind::*;
         let ClientError::Io(_, error) = self else { return false };

@@ -13,17 +13,18 @@
 
 mod connection;
 mod error;
+pub mod http;
 mod way;
 
 use std::time::Duration;
 
 use pellucid_topology::{NodeList, NodeUrl};
 
-use connection::{Connection, Response};
+use connection::{Answer, Connection};
 pub use error::ClientError;
 pub use way::Way;
 
-/// How long an answer may take.
+/// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the crate.
@@ -54,7 +55,7 @@ pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, Client
     if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
 }
 
-fn nodes_of(answer: &Response) -> Result<Vec<NodeUrl>, ClientError> {
+fn nodes_of(answer: &Answer) -> Result<Vec<NodeUrl>, ClientError> {
     let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
     let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
     let nodes = page["nodes"].as_array().ok_or_else(wrong)?;
@@ -127,7 +128,7 @@ impl Client {
 
     /// Asks the key's owner. Every method here may be sent twice without harm, and a connection
     /// that was kept may have been closed meanwhile as idle: then a new one is tried, once.
-    fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Response, ClientError> {
+    fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Answer, ClientError> {
         let (owner, target) = (self.nodes.owner(key), target_of(key));
         if let Some(mut kept) = self.connections[owner].take() {
             match kept.call(method, &target, body) {
@@ -145,8 +146,8 @@ impl Client {
         &mut self,
         owner: usize,
         connection: Connection,
-        answer: Response,
-    ) -> Result<Response, ClientError> {
+        answer: Answer,
+    ) -> Result<Answer, ClientError> {
         if answer.keep_alive {
             self.connections[owner] = Some(connection);
         }

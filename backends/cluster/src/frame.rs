@@ -157,7 +157,7 @@ pub struct OwnerTimes {
     pub execute_ns: u32,
     /// From the store's answer until it was sent.
     pub reply_ns: u32,
-    /// Of `execute_ns`, the parts as `pellucid_store::parts` numbers them.
+    /// Of `execute_ns`, the parts as `pellucid_embedded::parts` numbers them.
     pub parts_ns: [u32; PARTS_MAX],
 }
 

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_account::{LateParts, PARTS_MAX, Timeline};
+use pellucid_account::{LateParts, Timeline};
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Range, Result,
-    Scan, Snapshot, Store, StoreError, Table, Workers, Written,
+    Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Properties, Range,
+    ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written,
 };
 use scylla::statement::{Consistency, SerialConsistency};
 
@@ -133,15 +133,6 @@ impl Store for CqlStore {
         self.space(name, Placing::Parts(part_of))
     }
 
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
-        let level = level_of(copies, self.ring.replication)?;
-        if level == self.level {
-            return Ok(None);
-        }
-        let (ring, workers) = (Arc::clone(&self.ring), Arc::clone(&self.workers));
-        Ok(Some(Arc::new(CqlStore { ring, workers, level, ack: copies.ack })))
-    }
-
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         read::get(&self.ring, self.level, table, key, timeline)
     }
@@ -182,12 +173,13 @@ impl Store for CqlStore {
         Ok(Arc::new(AsItIs { sequence: ring.versions.now(), ring, level }))
     }
 
-    fn copies(&self) -> u32 {
-        self.ring.replication
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.ring.value_bytes_max
+    fn properties(&self) -> Properties {
+        Properties {
+            copies: self.ring.replication,
+            value_bytes_max: self.ring.value_bytes_max,
+            part_names: &parts::NAMES,
+            ranges_wait: true,
+        }
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -199,8 +191,28 @@ impl Store for CqlStore {
         figures
     }
 
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &parts::NAMES
+    fn workers(&self) -> Option<&Workers> {
+        Some(&self.workers)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.ring.close();
+        Ok(())
+    }
+
+    fn replicated(&self) -> Option<&dyn ReplicatedStore> {
+        Some(self)
+    }
+}
+
+impl ReplicatedStore for CqlStore {
+    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+        let level = level_of(copies, self.ring.replication)?;
+        if level == self.level {
+            return Ok(None);
+        }
+        let (ring, workers) = (Arc::clone(&self.ring), Arc::clone(&self.workers));
+        Ok(Some(Arc::new(CqlStore { ring, workers, level, ack: copies.ack })))
     }
 
     fn late_parts(&self) -> Vec<LateParts> {
@@ -209,19 +221,6 @@ impl Store for CqlStore {
 
     fn sequence_now(&self) -> Option<u64> {
         Some(self.ring.versions.now())
-    }
-
-    fn ranges_wait(&self) -> bool {
-        true
-    }
-
-    fn workers(&self) -> Option<&Workers> {
-        Some(&self.workers)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.ring.close();
-        Ok(())
     }
 }
 

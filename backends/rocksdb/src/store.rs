@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_account::{PARTS_MAX, Timeline};
+use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Head, Object, Operation, Range, Result, Scan, Snapshot,
-    Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
+    Acknowledgement, Answer, Condition, Head, LocalStore, Object, Operation, Properties, Range,
+    Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
 };
 use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
@@ -268,10 +268,6 @@ impl Store for RocksStore {
         self.database.table(name)
     }
 
-    fn table_names(&self) -> Result<Option<Vec<String>>> {
-        self.database.table_names().map(Some)
-    }
-
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.read(table, key, timeline, Stored::object)
     }
@@ -316,12 +312,13 @@ impl Store for RocksStore {
         Ok(Arc::new(RocksSnapshot(Arc::new(Moment::now(&self.database)))))
     }
 
-    fn copies(&self) -> u32 {
-        1
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.value_bytes_max
+    fn properties(&self) -> Properties {
+        Properties {
+            copies: 1,
+            value_bytes_max: self.value_bytes_max,
+            part_names: &NAMES,
+            ranges_wait: false,
+        }
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -330,23 +327,25 @@ impl Store for RocksStore {
         figures.collect()
     }
 
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &NAMES
-    }
-
-    fn is_in_memory(&self) -> bool {
-        false
-    }
-
     fn workers(&self) -> Option<&Workers> {
         Some(&self.workers)
     }
 
-    fn compact(&self) -> Result<bool> {
-        self.database.compact().map(|()| true)
-    }
-
     fn close(&self) -> Result<()> {
         self.database.close()
+    }
+
+    fn local(&self) -> Option<&dyn LocalStore> {
+        Some(self)
+    }
+}
+
+impl LocalStore for RocksStore {
+    fn table_names(&self) -> Result<Vec<String>> {
+        self.database.table_names()
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.database.compact()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pellucid_account::{PARTS_MAX, Timeline};
+use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_cluster::{
     AskKind, CONTENT_BYTES_MAX, Cluster, ClusterOptions, FORWARD_PARTS, PartOperation,
@@ -11,7 +11,7 @@ use pellucid_cluster::{
 };
 use pellucid_store::{
     Acknowledgement, Answer, Arrival, Condition, Head, KEY_LENGTH_MAX, Object, Operation, PartOf,
-    Pending, Range, Result, Scan, Snapshot, Store, StoreError, Table, Value, Written,
+    Pending, Properties, Range, Result, Scan, Snapshot, Store, StoreError, Table, Value, Written,
 };
 use pellucid_thread::Mutex;
 use pellucid_topology::NodeList;
@@ -294,12 +294,13 @@ impl Store for ShardedStore {
         Ok(Arc::new(AsItIs(ShardedStore { inner: Arc::clone(&self.inner) })))
     }
 
-    fn copies(&self) -> u32 {
-        1
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.inner.value_bytes_max
+    fn properties(&self) -> Properties {
+        Properties {
+            copies: 1,
+            value_bytes_max: self.inner.value_bytes_max,
+            part_names: &FORWARD_PARTS,
+            ranges_wait: false,
+        }
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -314,10 +315,6 @@ impl Store for ShardedStore {
             ("sharded_lost_total", sum(|figures| figures.lost)),
             ("sharded_in_flight", sum(|figures| figures.in_flight)),
         ]
-    }
-
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &FORWARD_PARTS
     }
 
     /// Ends the connections. The nodes go on; what they acknowledged is as durable as it was asked

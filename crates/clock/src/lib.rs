@@ -14,6 +14,7 @@
 //! ```
 
 mod calibration;
+mod duration;
 mod host;
 mod millisecond;
 mod simulated;
@@ -21,6 +22,7 @@ mod source;
 mod stopwatch;
 mod wall;
 
+pub use duration::parse_duration;
 pub use host::SharedReading;
 pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource, Ticks};

@@ -246,9 +246,14 @@ impl Changes {
             return Commit::Done(Ok(Committed::nothing()));
         }
         let operations: Vec<_> = changes.iter().map(Change::operation).collect();
-        let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
         let (store, table) = (storage.store(), storage.table());
-        let answer = store.write_noted(table, &operations, &notes, acknowledgement, timeline);
+        let answer = match store.noting() {
+            None => store.write(table, &operations, acknowledgement, timeline),
+            Some(noting) => {
+                let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
+                noting.write_noted(table, &operations, &notes, acknowledgement, timeline)
+            }
+        };
         drop(operations);
         let mut more: Vec<_> = parts.iter().map(|part| (Arc::clone(&part.collection), 0)).collect();
         for change in &changes {

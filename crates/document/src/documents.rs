@@ -227,7 +227,7 @@ impl Documents {
     /// Bytes that a document may have in its binary form.
     #[must_use]
     pub fn document_bytes_max(&self) -> usize {
-        self.storage.store().value_bytes_max()
+        self.storage.store().properties().value_bytes_max
     }
 
     /// A number that nothing else has.
@@ -276,8 +276,12 @@ impl Documents {
     ) -> Answer<Option<(Head, Option<u64>)>> {
         let name_length = shape.definition.name.len() as u64;
         let (store, table) = (self.storage.store(), self.storage.table());
-        let found = store.head_noted(table, &shape.document_key(key), timeline);
-        found.map(move |found| {
+        let key = shape.document_key(key);
+        let Some(noting) = store.noting() else {
+            let found = store.head(table, &key, timeline);
+            return found.map(|found| found.map(|head| (head, None)));
+        };
+        noting.head_noted(table, &key, timeline).map(move |found| {
             found.map(|(head, note)| (head, length_of_note(note).map(|rest| rest + name_length)))
         })
     }

@@ -96,7 +96,8 @@ pub fn part_of(key: &[u8]) -> usize {
 /// The length of the prefix by which a key is looked up: of an entry that may repeat, all but the
 /// document, since its values alone are known. No field's encoding begins with another one's, as
 /// the rule of the store demands.
-pub(crate) fn lookup_prefix(key: &[u8]) -> Option<usize> {
+#[must_use]
+pub fn lookup_prefix(key: &[u8]) -> Option<usize> {
     let storage_end = part_of(key);
     if storage_end == 0 || key.get(storage_end) != Some(&ENTRIES) {
         return None;

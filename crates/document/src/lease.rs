@@ -93,7 +93,7 @@ impl Lease {
         clock: Clock,
     ) -> StoreResult<Option<Lease>> {
         // Only stores that others write to as well have such a number.
-        if store.sequence_now().is_none() {
+        if store.replicated().and_then(|store| store.sequence_now()).is_none() {
             return Ok(None);
         }
         let process = RandomState::new().hash_one(std::process::id());

@@ -7,7 +7,7 @@ use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
     QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
-use pellucid_store::{Acknowledgement, Range, Snapshot, Table};
+use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
@@ -46,6 +46,8 @@ pub struct QueryData {
     committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
     /// It is read on a thread that must not be held up.
     is_light: bool,
+    /// Whether its reads may wait for the medium.
+    mode: ReadMode,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
     /// Says which collections may be read, if not all may.
@@ -75,6 +77,7 @@ impl QueryData {
             known: Mutex::default(),
             committed: OnceLock::new(),
             is_light: false,
+            mode: ReadMode::MayBlock,
             resting: None,
             may_read: None,
             tally: None,
@@ -92,7 +95,7 @@ impl QueryData {
     /// The operations of the store for the query so far; none if they are not counted.
     #[must_use]
     pub fn store_account(&self) -> Option<StoreAccount> {
-        let names = self.documents.store().part_names();
+        let names = self.documents.store().properties().part_names;
         self.tally.as_ref().map(|tally| tally.account(names))
     }
 
@@ -115,10 +118,10 @@ impl QueryData {
     }
 
     /// For a thread that must not be held up: what may look at any number of documents to find one
-    /// fails with [`number::NOT_LIGHT`].
+    /// fails with [`number::NOT_LIGHT`]. Its reads are in `mode`.
     #[must_use]
-    pub fn light(self) -> QueryData {
-        QueryData { is_light: true, ..self }
+    pub fn light(self, mode: ReadMode) -> QueryData {
+        QueryData { is_light: true, mode, ..self }
     }
 
     /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
@@ -140,7 +143,7 @@ impl QueryData {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(snapshot);
         }
-        let taken = self.documents.store().snapshot().map_err(store_error)?;
+        let taken = self.documents.store().snapshot_in(self.mode).map_err(store_error)?;
         Ok(self.snapshot.get_or_init(|| taken))
     }
 

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, StemRule, Store, Table,
-    Written,
+    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, Written,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,16 +15,12 @@ use crate::definition::CollectionDefinition;
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, garbage_prefix, lookup_prefix, part_of,
+    garbage_key, garbage_prefix, part_of,
 };
 use crate::lease::Lease;
 
 /// The name of the table that everything lies in.
 pub const TABLE: &str = "documents";
-
-/// The rule of an embedded store by which an equality that an index answers is looked up and not
-/// searched for.
-pub const LOOKUP_PREFIXES: StemRule = StemRule { table: TABLE, stem_of: lookup_prefix };
 
 /// Keys that are removed in one step.
 const KEYS_AT_ONCE: usize = 1_000;

@@ -8,7 +8,8 @@ use std::ops::Bound;
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_engine::{
-    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Operation, Result, parts,
+    Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Operation, ReadMode,
+    Result, parts,
 };
 
 fn main() -> Result<()> {
@@ -20,25 +21,27 @@ fn main() -> Result<()> {
     let clock = options.clock;
     let engine = Engine::open(&folder, options)?;
     let planets = engine.table("planets")?;
-    let mut timeline = Timeline::off();
 
     // One key, acknowledged once the operating system has it.
-    engine.put(planets, b"earth", b"rocky", b"1 moon", Acknowledgement::Os, &mut timeline)?;
+    engine.write(
+        &[Operation::put(planets, b"earth", b"1 moon").with_head(b"rocky")],
+        Acknowledgement::Os,
+    )?;
 
     // Several keys together or not at all, acknowledged once the medium has them.
     let mut batch = Batch::new();
     batch.put(planets, b"jupiter", b"gas", b"97 moons");
     batch.put(planets, b"mars", b"rocky", b"2 moons");
     batch.push(Operation::put(planets, b"earth", b"1 moon!").with_condition(Condition::Present));
-    let written = engine.write(&batch, Acknowledgement::Disk, &mut timeline)?;
+    let written = engine.write(&batch, Acknowledgement::Disk)?;
     engine.wait_durable(written.sequence)?;
 
     // A read that says where its time went.
     let mut timeline = Timeline::begin(clock, clock.now());
     timeline.stamp(Stamp::Started);
-    let object = engine.get(planets, b"jupiter", &mut timeline)?;
+    let read = engine.get_timed(planets, b"jupiter", ReadMode::MayBlock, &mut timeline)?;
     timeline.stamp(Stamp::Executed);
-    let value = object.map(|object| String::from_utf8_lossy(&object.value).into_owned());
+    let value = read.value().map(|object| String::from_utf8_lossy(&object.value).into_owned());
     println!("jupiter: {value:?}");
     for (part, name) in [(parts::LEDGER, "ledger"), (parts::JOURNAL_READ, "journal_read")] {
         println!("  {name}: {} ns", clock.nanoseconds(timeline.part_ticks(part)));

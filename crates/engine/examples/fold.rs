@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions, HeadRule, Selection, TableOptions};
+use pellucid_engine::{Engine, EngineOptions, HeadRule, Selection, TableOptions};
 
 /// Values begin with a line that says what they are; the head is that line.
 struct ContentType;
@@ -39,39 +38,42 @@ fn main() -> pellucid_engine::Result<()> {
     let by_type =
         TableOptions { head_rule: Some("content type 1".to_owned()), ..TableOptions::default() };
     let files = engine.table_with("files", &by_type)?;
-    let mut timeline = Timeline::off();
     for number in 0..1_000_u32 {
         let content = if number.is_multiple_of(3) { "image/png" } else { "text/plain" };
         let value = format!("{content}\n{}", "x".repeat(number as usize));
         let key = format!("file {number:04}");
-        let os = Acknowledgement::Os;
-        engine.put(files, key.as_bytes(), b"", value.as_bytes(), os, &mut timeline)?;
+        engine.put(files, key.as_bytes(), value.as_bytes())?;
     }
-    let refused =
-        engine.put(files, b"bad", b"", b"no first line", Acknowledgement::Os, &mut timeline);
+    let refused = engine.put(files, b"bad", b"no first line");
     if let Err(error) = refused {
         println!("refused: {error}");
     }
 
     // Files and bytes of each type, from the heads alone.
     let first: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let types = engine.fold_heads(files, &Selection::default(), first, |mut types, _, head| {
-        let content = String::from_utf8_lossy(&head.metadata).into_owned();
-        let (count, bytes) = types.entry(content).or_default();
-        *count += 1;
-        *bytes += u64::from(head.value_length);
-        ControlFlow::Continue(types)
-    })?;
+    let types = engine.snapshot().fold_heads(
+        files,
+        &Selection::default(),
+        first,
+        |mut types, _, head| {
+            let content = String::from_utf8_lossy(&head.metadata).into_owned();
+            let (count, bytes) = types.entry(content).or_default();
+            *count += 1;
+            *bytes += u64::from(head.value_length);
+            ControlFlow::Continue(types)
+        },
+    )?;
     for (content, (count, bytes)) in types {
         println!("{content}: {count} files, {bytes} bytes");
     }
 
     // The first file from the 500th on that is an image: the fold ends there.
     let from = Selection { start: Bound::Included(b"file 0500"), ..Selection::default() };
-    let image = engine.fold_heads(files, &from, None, |_, key, head| match &*head.metadata {
-        b"image/png" => ControlFlow::Break(Some(key.to_vec())),
-        _ => ControlFlow::Continue(None),
-    })?;
+    let image =
+        engine.snapshot().fold_heads(files, &from, None, |_, key, head| match &*head.metadata {
+            b"image/png" => ControlFlow::Break(Some(key.to_vec())),
+            _ => ControlFlow::Continue(None),
+        })?;
     println!("an image: {:?}", image.map(|key| String::from_utf8_lossy(&key).into_owned()));
     engine.close()
 }

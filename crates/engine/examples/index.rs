@@ -4,7 +4,6 @@
 
 #![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
 
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, IndexChange, Operation, Result,
     Selection,
@@ -27,23 +26,22 @@ fn main() -> Result<()> {
     let engine = Engine::open(&folder, EngineOptions::default())?;
     let books = engine.table("books")?;
     let by_year = engine.index(books, "year")?;
-    let mut timeline = Timeline::off();
 
     // Each object with its entry, both or neither.
     for (title, year) in BOOKS {
         let changes = [IndexChange::add(by_year, year.as_bytes())];
         let put = Operation::put(books, title.as_bytes(), b"...").with_index_changes(&changes);
-        engine.write_operations(&[put], Acknowledgement::Os, &mut timeline)?;
+        engine.write(&[put], Acknowledgement::Os)?;
     }
 
     // Another year takes the place of the old one. The condition keeps two writers, both of whom
     // have read the old year, from leaving two entries behind.
-    let read = engine.head(books, b"Persuasion", &mut timeline)?;
+    let read = engine.head(books, b"Persuasion")?;
     let moved = [IndexChange::remove(by_year, b"1817"), IndexChange::add(by_year, b"1818")];
     let put = Operation::put(books, b"Persuasion", b"...")
         .with_index_changes(&moved)
         .with_condition(read.map_or(Condition::Absent, |head| Condition::Sequence(head.sequence)));
-    engine.write_operations(&[put], Acknowledgement::Os, &mut timeline)?;
+    engine.write(&[put], Acknowledgement::Os)?;
 
     println!("of 1818:");
     let mut scan = engine.scan_index(by_year, &Selection::one(b"1818"))?;

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use pellucid_account::Timeline;
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, EngineStats, MemoryShare, Result, TableId,
+    Direction, Engine, EngineOptions, EngineStats, MemoryShare, Result, TableId,
 };
 use pellucid_io::SeededRandom;
 
@@ -67,11 +66,11 @@ fn work(
     count: u64,
     value_bytes: u64,
 ) -> Result<()> {
-    let (mut random, mut timeline) = (SeededRandom::new(1), Timeline::off());
+    let mut random = SeededRandom::new(1);
     let value: Vec<u8> = (0..value_bytes).map(|_| random.below(256) as u8).collect();
     for _ in 0..count {
         let key = key(random.below(count));
-        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline)?;
+        engine.put(table, &key, &value)?;
     }
     watch.report("fill", &engine.stats());
     engine.flush()?;
@@ -83,7 +82,7 @@ fn work(
     drop(scan);
     watch.report("scan", &engine.stats());
     for _ in 0..count / 5 {
-        engine.get(table, &key(random.below(count)), &mut timeline)?;
+        engine.get(table, &key(random.below(count)))?;
     }
     watch.report("get", &engine.stats());
     engine.compact()?;

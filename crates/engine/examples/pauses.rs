@@ -11,8 +11,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Result};
+use pellucid_engine::{Engine, EngineOptions, Result};
 use pellucid_io::SeededRandom;
 
 const COUNT: u64 = 5_000_000;
@@ -105,7 +104,7 @@ fn main() -> Result<()> {
     );
     let engine = Engine::open(&folder, EngineOptions::default())?;
     let table = engine.table("pauses")?;
-    let (mut timeline, mut random) = (Timeline::off(), SeededRandom::new(1));
+    let mut random = SeededRandom::new(1);
     let value = [b'v'; VALUE_LENGTH];
     let mut long = Vec::new();
     let all = Known::now();
@@ -113,7 +112,7 @@ fn main() -> Result<()> {
     let (begun, mut last) = (asked_at, asked_at);
     for index in 0..count {
         let key = key(random.below(count));
-        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline)?;
+        engine.put(table, &key, &value)?;
         let now = Instant::now();
         let took_ns = now.duration_since(last).as_nanos() as u64;
         last = now;

@@ -11,10 +11,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pellucid_account::Timeline;
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, HELD_VALUE_LENGTH_MAX, Result, TableId,
-    TableOptions,
+    Direction, Engine, EngineOptions, HELD_VALUE_LENGTH_MAX, Result, TableId, TableOptions,
 };
 use pellucid_io::SeededRandom;
 
@@ -49,11 +47,11 @@ fn scan(engine: &Engine, table: TableId) -> Result<f64> {
     Ok(rate(rows, begun))
 }
 
-fn look_ups(count: u64, mut each: impl FnMut(&[u8], &mut Timeline) -> Result<bool>) -> Result<f64> {
-    let (mut random, mut timeline) = (SeededRandom::new(1), Timeline::off());
+fn look_ups(count: u64, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<f64> {
+    let mut random = SeededRandom::new(1);
     let begun = Instant::now();
     for _ in 0..count {
-        assert!(each(&key(random.below(count)), &mut timeline)?, "it was put");
+        assert!(each(&key(random.below(count)))?, "it was put");
     }
     Ok(rate(count, begun))
 }
@@ -63,20 +61,20 @@ fn measure(folder: &Path, count: u64, length: usize, is_held: bool) -> Result<()
     let held_value_length_max = if is_held { HELD_VALUE_LENGTH_MAX } else { 0 };
     let options = TableOptions { held_value_length_max, ..TableOptions::default() };
     let table = engine.table_with("small", &options)?;
-    let (mut random, mut timeline) = (SeededRandom::new(1), Timeline::off());
+    let mut random = SeededRandom::new(1);
     let value = vec![b'v'; length];
     let begun = Instant::now();
     for _ in 0..count {
         let key = key(random.below(count));
-        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline)?;
+        engine.put(table, &key, &value)?;
     }
     engine.flush()?;
     let put = rate(count, begun);
     engine.compact()?;
     // Once for the page cache.
-    look_ups(count, |key, timeline| Ok(engine.get(table, key, timeline)?.is_some()))?;
-    let get = look_ups(count, |key, timeline| Ok(engine.get(table, key, timeline)?.is_some()))?;
-    let head = look_ups(count, |key, timeline| Ok(engine.head(table, key, timeline)?.is_some()))?;
+    look_ups(count, |key| Ok(engine.get(table, key)?.is_some()))?;
+    let get = look_ups(count, |key| Ok(engine.get(table, key)?.is_some()))?;
+    let head = look_ups(count, |key| Ok(engine.head(table, key)?.is_some()))?;
     let scanned = scan(&engine, table)?;
     let stats = engine.stats();
     let ledger: u64 = stats.ledger.levels.iter().map(|level| level.size_bytes).sum();

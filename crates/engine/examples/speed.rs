@@ -12,8 +12,7 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Direction, Engine, EngineOptions, Result, TableId};
+use pellucid_engine::{Direction, Engine, EngineOptions, Result, TableId};
 use pellucid_io::SeededRandom;
 
 const COUNT: u64 = 5_000_000;
@@ -114,30 +113,29 @@ fn scan(engine: &Engine, table: TableId, with_values: bool) -> Result<u64> {
 }
 
 fn reads(engine: &Engine, table: TableId, count: u64) -> Result<()> {
-    let mut timeline = Timeline::off();
     let mut random = SeededRandom::new(1);
     let mut sum = 0_u64;
     // The same seed draws the keys that were put.
     measure("get present", READS.min(count), |_| {
-        let object = engine.get(table, &key(random.below(count)), &mut timeline)?;
+        let object = engine.get(table, &key(random.below(count)))?;
         sum += u64::from(object.expect("it was put").value[0]);
         Ok(())
     })?;
     let mut random = SeededRandom::new(9);
     let mut found = 0_u64;
     measure("get mixed", READS, |_| {
-        found += u64::from(engine.get(table, &key(random.below(count)), &mut timeline)?.is_some());
+        found += u64::from(engine.get(table, &key(random.below(count)))?.is_some());
         Ok(())
     })?;
     println!("{:<14} {found} of {READS} found", "");
     measure("get missing", READS, |_| {
         let key = key(5_000_000_000 + random.below(count));
-        assert!(engine.get(table, &key, &mut timeline)?.is_none());
+        assert!(engine.get(table, &key)?.is_none());
         Ok(())
     })?;
     let mut random = SeededRandom::new(1);
     measure("head", READS.min(count), |_| {
-        let head = engine.head(table, &key(random.below(count)), &mut timeline)?;
+        let head = engine.head(table, &key(random.below(count)))?;
         assert_eq!(head.map(|head| head.value_length as usize), Some(VALUE_LENGTH));
         Ok(())
     })?;
@@ -176,12 +174,11 @@ fn main() -> Result<()> {
     );
     let engine = Engine::open(&folder, EngineOptions::default())?;
     let table = engine.table("speed")?;
-    let mut timeline = Timeline::off();
     let mut random = SeededRandom::new(1);
     let value = [b'v'; VALUE_LENGTH];
     measure("put", count, |_| {
         let key = key(random.below(count));
-        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline).map(|_| ())
+        engine.put(table, &key, &value).map(|_| ())
     })?;
     reads(&engine, table, count)?;
     let live = scan(&engine, table, false)?;
@@ -208,7 +205,7 @@ fn main() -> Result<()> {
     let table = engine.table("speed")?;
     measure("put again", count / 5, |_| {
         let key = key(random.below(count));
-        engine.put(table, &key, b"", &value, Acknowledgement::Os, &mut timeline).map(|_| ())
+        engine.put(table, &key, &value).map(|_| ())
     })?;
     drop(engine);
     let begun = Instant::now();

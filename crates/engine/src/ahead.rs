@@ -10,10 +10,11 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::journal::{Journal, RecordPlace, SegmentList};
+use crate::journal::{RecordLocation, SegmentList, SegmentSet};
 use crate::ledger::FoundEntry;
 use crate::object::Value;
-use crate::read::record_length;
+use crate::read_mode::ReadMode;
+use crate::reader::record_length;
 
 /// Rows that are found ahead at most. A processor waits for no more lines at a time than the
 /// records of half of them have.
@@ -33,12 +34,12 @@ struct Row {
     /// The segment that its record belongs to, once that was looked up, in the list of segments.
     segment: Option<usize>,
     /// Where its record is, once that was looked up, in the list of segments.
-    place: Option<RecordPlace>,
+    location: Option<RecordLocation>,
 }
 
 impl Row {
     fn empty() -> Row {
-        Row { key: Vec::new(), found: FoundEntry::nothing(), segment: None, place: None }
+        Row { key: Vec::new(), found: FoundEntry::nothing(), segment: None, location: None }
     }
 }
 
@@ -79,7 +80,8 @@ impl Ahead {
     /// the key and what was found of it, and says whether there was one.
     pub(crate) fn next(
         &mut self,
-        journal: &Journal,
+        journal: &SegmentSet,
+        mode: ReadMode,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
         self.let_go();
@@ -94,7 +96,7 @@ impl Ahead {
             return Ok(None);
         }
         let row = &mut self.rows[self.first];
-        let value = read(journal, self.segments.as_deref(), row);
+        let value = read(journal, self.segments.as_deref(), row, mode);
         Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
     }
 
@@ -158,10 +160,10 @@ impl Ahead {
         let row = &mut self.rows[at];
         match find(&mut row.key, &mut row.found) {
             Ok(true) => {
-                (row.segment, row.place) = (None, None);
+                (row.segment, row.location) = (None, None);
                 if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&row.found)) {
                     row.segment = segments.find_index(row.found.sequence);
-                    segments.prefetch_place_in(row.segment, row.found.sequence);
+                    segments.prefetch_offset_in(row.segment, row.found.sequence);
                 }
                 self.length += 1;
             }
@@ -185,14 +187,14 @@ impl Ahead {
             let row = &mut self.rows[at];
             if !is_held(&row.found) {
                 let segment = row.segment.or_else(|| segments.find_index(row.found.sequence));
-                row.place = segments.place_in(segment, row.found.sequence);
+                row.location = segments.locate_in(segment, row.found.sequence);
             }
         }
         // Nothing comes between them.
         for behind in new {
             let row = &self.rows[self.index(behind)];
-            if let Some(place) = row.place {
-                segments.prefetch_beginning(place);
+            if let Some(location) = row.location {
+                segments.prefetch_beginning(location);
             }
         }
         self.begun = self.length;
@@ -203,8 +205,8 @@ impl Ahead {
         let Some(segments) = &self.segments else { return };
         while self.asked < self.begun.min(ROWS_ASKED_MAX) {
             let row = &self.rows[self.index(self.asked)];
-            if let Some(place) = row.place {
-                segments.prefetch_record(place, record_length(&row.key, &row.found));
+            if let Some(location) = row.location {
+                segments.prefetch_record(location, record_length(&row.key, &row.found));
             }
             self.asked += 1;
         }
@@ -212,9 +214,9 @@ impl Ahead {
 
     /// Takes the segments as they are now, from time to time. What was looked up in the list before
     /// is looked up again.
-    fn renew_list(&mut self, journal: &Journal) {
+    fn renew_list(&mut self, journal: &SegmentSet) {
         if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
-            self.segments = Some(journal.segments());
+            self.segments = Some(journal.list());
             self.rows_of_list = 0;
             (self.begun, self.asked) = (0, 0);
             self.rows.iter_mut().for_each(|row| row.segment = None);
@@ -224,17 +226,22 @@ impl Ahead {
 }
 
 /// The value of a row.
-fn read(journal: &Journal, segments: Option<&SegmentList>, row: &mut Row) -> Result<Value> {
+fn read(
+    journal: &SegmentSet,
+    segments: Option<&SegmentList>,
+    row: &mut Row,
+    mode: ReadMode,
+) -> Result<Value> {
     if let Some(value) = row.found.take_value() {
-        return Ok(Value::owned(value));
+        return Ok(Value::copied(value));
     }
-    match (segments, row.place) {
-        (Some(segments), Some(place)) if !journal.reads_are_slow() => {
-            segments.read(place, row.found.sequence, &row.key)
+    match (segments, row.location) {
+        (Some(segments), Some(location)) if !journal.medium().are_slow() => {
+            segments.read(location, row.found.sequence, &row.key)
         }
         _ => {
             let length = record_length(&row.key, &row.found);
-            journal.read_and_learn(row.found.sequence, &row.key, length)
+            journal.read_for_scan(row.found.sequence, &row.key, length, mode)
         }
     }
 }

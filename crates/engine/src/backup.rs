@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use pellucid_io::{FileSystem, MapMode};
 
-use crate::engine::{Engine, LEDGER_FOLDER, lock, make_folders, take_lock};
 use crate::error::{Error, Result};
+use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
 use crate::journal::{JOURNAL_FOLDER, Segment, segment_path};
 use crate::ledger::{Manifest, PinnedVersion, table_path};
+use crate::open_store::OpenStore;
 
 /// Bytes that are copied in one go where files cannot be linked.
 const COPY_LENGTH: usize = 1 << 20;
 
-/// What a backup consists of.
+/// The contents of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
     /// The last write that it holds; it holds all before it, too.
@@ -30,63 +31,28 @@ pub struct Backup {
     pub size_bytes: u64,
 }
 
-impl Engine {
-    /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
-    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The
-    /// backup is a store of its own that [`Engine::open`] and [`restore`] take.
-    ///
-    /// ```
-    /// # use pellucid_account::Timeline;
-    /// # use pellucid_engine::*;
-    /// # fn main() -> Result<()> {
-    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
-    /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
-    /// # let engine = Engine::open("/store", options.clone())?;
-    /// # let table = engine.table("t")?;
-    /// engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
-    /// let backup = engine.backup("/backup")?;
-    /// assert_eq!(verify("/backup", &*files)?.problems, []);
-    ///
-    /// restore("/backup", "/restored", &*files)?;
-    /// let restored = Engine::open("/restored", options)?;
-    /// assert_eq!(restored.stats().published_sequence, backup.sequence);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Occupied`] if the target is not empty, and failures of the file system; the target
-    /// is then no store, and may be removed.
-    pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
-        let inner = &*self.inner;
-        let files = &*inner.options.file_system;
-        let target = directory.as_ref();
-        claim(files, target)?;
-        let _guard = take_lock(files, target)?;
-        let _noted = inner.activity.begin(crate::jobs::BACKUP, inner.options.clock);
-        let captured = inner.capture()?;
-        let mut backup = Backup { sequence: captured.sequence, ..Backup::default() };
-        // A merge or a collection may remove a file before it has its second name. Its bytes are
-        // still mapped then, and are copied.
-        for segment in &captured.segments {
-            let bytes = segment.sealed_file();
-            link_or_copy(
-                files,
-                &segment.shared.path,
-                &target.join(JOURNAL_FOLDER),
-                bytes,
-                &mut backup,
-            )?;
-        }
-        for (_, facts) in &captured.manifest.tables {
-            let table = captured.version.table(facts.number);
-            let bytes = table.map_or(&[][..], |table| table.file_bytes());
-            let path = table_path(&inner.directory, facts.number);
-            link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)?;
-        }
-        finish(files, target, &captured.manifest)?;
-        Ok(backup)
+/// Makes a backup of `store` in `target` ([`crate::Engine::backup`]).
+pub(crate) fn backup(store: &OpenStore, target: &Path) -> Result<Backup> {
+    let files = &*store.options.file_system;
+    claim(files, target)?;
+    let _guard = take_lock(files, target)?;
+    let _noted = store.activity.begin(crate::jobs::BACKUP, store.options.clock);
+    let captured = capture(store)?;
+    let mut backup = Backup { sequence: captured.sequence, ..Backup::default() };
+    // A merge or garbage collection may remove a file before it has its second name. Its bytes are
+    // still mapped then, and are copied.
+    for segment in &captured.segments {
+        let (path, bytes) = (&segment.shared.path, segment.sealed_file());
+        link_or_copy(files, path, &target.join(JOURNAL_FOLDER), bytes, &mut backup)?;
     }
+    for (_, facts) in &captured.manifest.tables {
+        let table = captured.version.table(facts.number);
+        let bytes = table.map_or(&[][..], |table| table.file_bytes());
+        let path = table_path(&store.directory, facts.number);
+        link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)?;
+    }
+    finish(files, target, &captured.manifest)?;
+    Ok(backup)
 }
 
 /// The store at the moment of a backup.
@@ -146,7 +112,7 @@ pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
             continue;
         }
         let names = files.list(folder).map_err(|error| Error::io("list", folder, error))?;
-        if names.iter().any(|name| name != crate::engine::LOCK_FILE) {
+        if names.iter().any(|name| name != LOCK_FILE) {
             return Err(Error::Occupied { directory: directory.to_path_buf() });
         }
     }
@@ -220,25 +186,19 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
     manifest.write(files, directory).map_err(|failure| failure.error)
 }
 
-impl crate::engine::Inner {
-    /// Writes everything to tables, seals the active segment, and notes what the store consists of
-    /// then. Writes wait meanwhile.
-    fn capture(&self) -> Result<Captured> {
-        // Most of what has to get to the medium does so before anybody waits for it.
-        self.journal.sync_to(self.journal.appended_sequence())?;
-        let mut writer = lock(&self.writer);
-        if writer.is_closed {
-            return Err(Error::Closed);
-        }
-        self.flush(&writer)?;
-        self.journal.seal_active(&mut writer.appender)?;
-        let (manifest, version, list) = self.ledger.capture(|| {
-            let list = self.journal.segments();
+/// Writes everything to tables, seals the segment that grows, and notes the files of the store as it
+/// is then. Writes wait meanwhile.
+fn capture(store: &OpenStore) -> Result<Captured> {
+    // Most of the data that has to get to the medium does so before anybody waits for it.
+    let sync = store.journal.sync();
+    sync.sync_to(sync.appended_sequence())?;
+    store.writer.at_rest(|sequence| {
+        let (manifest, version, list) = store.ledger.capture(|| {
+            let list = store.journal.segments().list();
             let facts = list.segments.iter().map(|segment| segment.facts()).collect();
             (facts, list)
         });
-        let sequence = writer.appender.next_sequence() - 1;
         assert_eq!(manifest.flushed_sequence, sequence, "everything was flushed");
-        Ok(Captured { sequence, manifest, version, segments: list.segments.clone() })
-    }
+        Captured { sequence, manifest, version, segments: list.segments.clone() }
+    })
 }

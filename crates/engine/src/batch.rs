@@ -1,8 +1,8 @@
 //! What is to be written, and on which condition.
 
-use crate::catalogue::TableId;
 use crate::index::IndexChange;
 use crate::ledger::Kind;
+use crate::table_id::TableId;
 
 /// What must hold of a key for a write to happen. It is judged under the writer lock, before the
 /// first entry of the batch takes effect. A key that has expired is absent.
@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
 /// let mut batch = Batch::new();
 /// batch.put(accounts, b"alice", b"", b"90");
 /// batch.push(Operation::put(accounts, b"bob", b"110").with_condition(Condition::Absent));
-/// let written = engine.write(&batch, Acknowledgement::Os, &mut Timeline::off())?;
+/// let written = engine.write(&batch, Acknowledgement::Os)?;
 /// assert!(!written.pending);
 /// # Ok(())
 /// # }
@@ -120,15 +120,17 @@ impl<'a> Batch<'a> {
         self.operations.push(operation);
     }
 
-    /// The entries.
-    #[must_use]
-    pub fn operations(&self) -> &[Operation<'a>] {
-        &self.operations
-    }
-
     /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
+    }
+}
+
+impl<'a> std::ops::Deref for Batch<'a> {
+    type Target = [Operation<'a>];
+
+    fn deref(&self) -> &[Operation<'a>] {
+        &self.operations
     }
 }
 

@@ -7,7 +7,7 @@
 //! are being written. A share that is used up never makes an answer wrong: writers wait for a
 //! flush, tables answer from the page cache, output tables and segments end earlier.
 
-use crate::journal::{GONE_SEGMENTS_MAX, PLACE_LENGTH};
+use crate::journal::{OFFSET_LENGTH, UNNEEDED_SEGMENTS_MAX};
 use crate::ledger::memtable_memory_bytes;
 
 /// The smallest setting, in bytes. Some hundred KiB that do not grow with the data (counters,
@@ -33,7 +33,7 @@ const TABLE_SIZE_MIN_BYTES: u64 = 64 << 10;
 /// Times that the place of a record may be held at once: while its segment grows or is sealed, and
 /// twice, with its sequence number, while a segment is collected. Then there is a bit of whether
 /// anybody needs it, in so many segments that these take as much as another place.
-const PLACES_HELD: u64 = 6 + (GONE_SEGMENTS_MAX as u64).div_ceil(8 * PLACE_LENGTH);
+const OFFSETS_HELD: u64 = 6 + (UNNEEDED_SEGMENTS_MAX as u64).div_ceil(8 * OFFSET_LENGTH);
 /// The fewest records for which a segment has room.
 const SEGMENT_RECORDS_MIN: u64 = 1 << 10;
 /// A batch may take this in the memtable under any setting, however small: settings below 8 MiB
@@ -98,7 +98,7 @@ impl Shares {
 
     /// Records at which a segment is closed, however much of it is left.
     pub(crate) fn segment_records_max(&self) -> u64 {
-        (self.journal_bytes / (PLACES_HELD * PLACE_LENGTH)).max(SEGMENT_RECORDS_MIN)
+        (self.journal_bytes / (OFFSETS_HELD * OFFSET_LENGTH)).max(SEGMENT_RECORDS_MIN)
     }
 }
 

@@ -1,16 +1,25 @@
-//! The catalogue: which tables and indexes there are.
+//! The catalogue: the tables and indexes that there are.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Bound;
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError};
 
-use crate::codec::KEY_LENGTH_MAX;
+use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::codec::{KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH, split_internal_key};
 use crate::definition::{Definition, TableKind, TableOptions};
+use crate::error::{Error, Result};
 use crate::head_rule::{HeadRule, find_rule};
+use crate::key_range::internal_range;
+use crate::ledger::{Direction, KeyRange, Ledger, NEWEST};
+use crate::read_mode::ReadMode;
+use crate::rules::TableRules;
+use crate::stem::StemRule;
+use crate::table_id::{CATALOGUE_TABLE, IndexId, TableId};
 
-/// The number of the catalogue's own table.
-pub(crate) const CATALOGUE_TABLE: u16 = 0;
-/// What the catalogue's key of an index begins with. No name of a table does, because that is
+/// The beginning of the catalogue's key of an index. No name of a table does, because that is
 /// UTF-8.
 const INDEX_MARK: u8 = 0xff;
 /// Bytes before the name in the catalogue's key of an index: the mark and the table's number.
@@ -18,59 +27,137 @@ const INDEX_PREFIX_LENGTH: usize = 3;
 /// The longest name of an index, in bytes.
 pub const INDEX_NAME_LENGTH_MAX: usize = KEY_LENGTH_MAX - INDEX_PREFIX_LENGTH;
 
-/// A table of a store, as [`crate::Engine::table`] returns it. It stays valid when the store is
-/// opened anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableId(pub(crate) u16);
-
-impl TableId {
-    /// The table with this number. Whether the store has one is found out when it is used.
-    #[must_use]
-    pub fn of_number(number: u16) -> TableId {
-        TableId(number)
-    }
-
-    /// The number of the table within its store.
-    #[must_use]
-    pub fn number(self) -> u16 {
-        self.0
-    }
-}
-
-/// An index of a table, as [`crate::Engine::index`] returns it. It stays valid when the store is
-/// opened anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IndexId {
-    pub(crate) number: u16,
-    pub(crate) table: TableId,
-}
-
-impl IndexId {
-    /// The number within the store under which the entries of the index are kept.
-    #[must_use]
-    pub fn number(self) -> u16 {
-        self.number
-    }
-
-    /// The table whose objects the index is of.
-    #[must_use]
-    pub fn table(self) -> TableId {
-        self.table
-    }
-}
-
-/// A table of objects, with what its writes need.
+/// A table of objects, with all that its writes need.
 pub(crate) struct ObjectTable {
     pub(crate) options: TableOptions,
     /// The rule that the options name, if it is registered.
     pub(crate) rule: Option<Arc<dyn HeadRule>>,
 }
 
-/// The tables, as the ledger has them.
-#[derive(Default)]
+/// The tables and indexes that there are.
 pub(crate) struct Catalogue {
+    definitions: RwLock<Definitions>,
+    shapes: TableShapes,
+    /// The options of tables, as their entries need them.
+    rules: Arc<TableRules>,
+    head_rules: Vec<Arc<dyn HeadRule>>,
+    stem_rules: Vec<StemRule>,
+}
+
+impl Catalogue {
+    /// A catalogue without tables.
+    pub(crate) fn new(
+        rules: Arc<TableRules>,
+        head_rules: Vec<Arc<dyn HeadRule>>,
+        stem_rules: Vec<StemRule>,
+    ) -> Catalogue {
+        let (definitions, shapes) = (RwLock::default(), TableShapes::default());
+        Catalogue { definitions, shapes, rules, head_rules, stem_rules }
+    }
+
+    /// The definitions as they are now.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Definitions> {
+        self.definitions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The definitions, to be added to.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Definitions> {
+        self.definitions.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The options of tables, as their entries need them.
+    #[inline]
+    pub(crate) fn rules(&self) -> &TableRules {
+        &self.rules
+    }
+
+    /// Whether the table is there, holds objects, and has no option that concerns its writes.
+    #[inline]
+    pub(crate) fn is_plain(&self, table: TableId) -> bool {
+        self.shapes.is_plain(table)
+    }
+
+    /// Refuses an index that this store does not have.
+    pub(crate) fn check_index(&self, index: IndexId) -> Result<()> {
+        match self.read().has_index(index) {
+            true => Ok(()),
+            false => Err(Error::IndexUnknown { number: index.number, table: index.table.number() }),
+        }
+    }
+
+    /// Refuses a table whose metadata would come from an extractor that is not registered.
+    pub(crate) fn check_registered(&self, options: &TableOptions) -> Result<()> {
+        match &options.head_rule {
+            Some(rule) if find_rule(&self.head_rules, rule).is_none() => {
+                Err(Error::HeadRuleMissing { rule: rule.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a definition that was written under `key`.
+    pub(crate) fn add(
+        &self,
+        definitions: &mut Definitions,
+        key: &[u8],
+        definition: Definition,
+    ) -> std::result::Result<(), &'static str> {
+        self.note(key, &definition);
+        definitions.add(key, definition, &self.head_rules)
+    }
+
+    /// Notes the rule of a table, if the entry with this key and head defines one. A definition
+    /// that cannot be read is reported when the whole catalogue is.
+    pub(crate) fn note_entry(&self, key: &[u8], head: &[u8]) {
+        if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
+            && let Ok(definition) = Definition::decode(head)
+        {
+            self.note(key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default(), &definition);
+        }
+    }
+
+    /// Notes the meaning of a definition, which is in the catalogue under `key`, for the entries of
+    /// its table.
+    fn note(&self, key: &[u8], definition: &Definition) {
+        self.shapes.note(definition);
+        definition.note_rule(&self.rules);
+        let is_its_own = |rule: &&StemRule| rule.table.as_bytes() == key;
+        if let Some(rule) = self.stem_rules.iter().find(is_its_own) {
+            self.rules.set_stems(definition.table.0, rule.stem_of);
+        }
+    }
+
+    /// Reads the definitions that the ledger of the store in `directory` holds.
+    pub(crate) fn load(&self, ledger: &Ledger, directory: &Path) -> Result<()> {
+        let range = internal_range(CATALOGUE_TABLE, (Bound::Unbounded, Bound::Unbounded));
+        let (forward, mode) = (Direction::Forward, ReadMode::MayBlock);
+        let mut scan = ledger.scan(range.as_key_range(), forward, NEWEST, mode)?;
+        let mut definitions = Definitions::default();
+        while let Some((key, entry)) = scan.next()? {
+            let unreadable = |what| Error::corruption(directory, 0, what);
+            let definition = Definition::decode(&entry.head).map_err(unreadable)?;
+            let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
+            self.add(&mut definitions, key, definition).map_err(unreadable)?;
+        }
+        // A salvage may have lost a definition. No other table gets the number while entries are
+        // left under it.
+        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+        let mut last = ledger.scan(all, Direction::Reverse, NEWEST, mode)?;
+        if let Some((key, _)) = last.next()?
+            && let Some((number, _)) = split_internal_key(key)
+        {
+            definitions.highest = definitions.highest.max(number);
+        }
+        *self.write() = definitions;
+        Ok(())
+    }
+}
+
+/// The definitions of tables and indexes, as the ledger has them.
+#[derive(Default)]
+pub(crate) struct Definitions {
     /// The tables of objects, by name.
-    pub(crate) tables: HashMap<Vec<u8>, TableId>,
+    tables: HashMap<Vec<u8>, TableId>,
     /// The tables of objects, by number.
     objects: HashMap<u16, ObjectTable>,
     /// The indexes, by their key in the catalogue.
@@ -81,14 +168,14 @@ pub(crate) struct Catalogue {
     pub(crate) highest: u16,
 }
 
-impl Catalogue {
-    /// Adds what the catalogue holds under `key`; says why if the two do not fit.
-    pub(crate) fn add(
+impl Definitions {
+    /// Adds the definition that the catalogue holds under `key`; says why if the two do not fit.
+    fn add(
         &mut self,
         key: &[u8],
         definition: Definition,
         rules: &[Arc<dyn HeadRule>],
-    ) -> Result<(), &'static str> {
+    ) -> std::result::Result<(), &'static str> {
         let Definition { table, kind } = definition;
         match kind {
             TableKind::Objects(options) => {
@@ -109,6 +196,20 @@ impl Catalogue {
         }
         self.highest = self.highest.max(table.0);
         Ok(())
+    }
+
+    /// The table called `name`.
+    pub(crate) fn table(&self, name: &str) -> Option<TableId> {
+        self.tables.get(name.as_bytes()).copied()
+    }
+
+    /// All tables, by name.
+    pub(crate) fn tables(&self) -> Vec<(String, TableId)> {
+        let name = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut tables: Vec<_> =
+            self.tables.iter().map(|(bytes, table)| (name(bytes), *table)).collect();
+        tables.sort();
+        tables
     }
 
     /// The index called `name` of `table`.
@@ -150,9 +251,9 @@ pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// What every write has to know of its table at once: whether it exists, and whether it takes more
-/// than the write itself. One byte for each table number.
-pub(crate) struct TableShapes(Box<[AtomicU8]>);
+/// The shapes of tables, which every write asks for: whether its table exists, and whether it takes
+/// more than the write itself. One byte for each table number.
+struct TableShapes(Box<[AtomicU8]>);
 
 /// A table to whose entries nothing is added.
 const SHAPE_PLAIN: u8 = 1;
@@ -166,12 +267,12 @@ impl Default for TableShapes {
 impl TableShapes {
     /// Whether the table is there, holds objects, and has no option that concerns its writes.
     #[inline]
-    pub(crate) fn is_plain(&self, table: TableId) -> bool {
+    fn is_plain(&self, table: TableId) -> bool {
         self.0[usize::from(table.0)].load(Ordering::Acquire) == SHAPE_PLAIN
     }
 
     /// Notes that the catalogue has this definition.
-    pub(crate) fn note(&self, definition: &Definition) {
+    fn note(&self, definition: &Definition) {
         if let TableKind::Objects(options) = &definition.kind
             && options.is_plain()
         {
@@ -190,7 +291,7 @@ mod tests {
 
     #[test]
     fn keys_of_indexes_name_their_table_and_are_no_names_of_tables() {
-        let mut catalogue = Catalogue::default();
+        let mut catalogue = Definitions::default();
         let of = TableId(258);
         assert_eq!(index_key(of, "colour"), b"\xff\x01\x02colour");
         catalogue.add(&index_key(of, "colour"), index(9, of), &[]).unwrap();

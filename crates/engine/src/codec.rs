@@ -7,9 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The format version that this build writes, and the highest that it reads.
-pub(crate) const FORMAT_VERSION: u16 = 2;
-/// From this version on, records can have short headers ([`crate::header_form`]).
-pub(crate) const SHORT_HEADERS_VERSION: u16 = 2;
+pub(crate) const FORMAT_VERSION: u16 = 1;
 /// Length of the header that every file starts with, in bytes.
 pub(crate) const FILE_HEADER_LENGTH: usize = 64;
 /// The longest user key, in bytes.
@@ -70,12 +68,6 @@ impl FileHeader {
             first_sequence: 0,
             boot_identity: [0; 16],
         }
-    }
-
-    /// Whether all records of the segment have long headers, as those that are read have that were
-    /// written before there were short ones.
-    pub(crate) fn has_long_headers(&self) -> bool {
-        self.version < SHORT_HEADERS_VERSION
     }
 
     pub(crate) fn encode(&self) -> [u8; FILE_HEADER_LENGTH] {

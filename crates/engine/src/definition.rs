@@ -1,21 +1,19 @@
-//! What a table is: the options that it was made with, and how its definition is kept.
+//! The definition of a table: the options that it was made with, and their encoding.
 //!
 //! A definition is written once, when its table is made, as the head of the table's entry in the
 //! catalogue (`docs/format.md`, Definition). So it is in the journal like every other record, and
 //! recovery, backup, rebuilding and salvage know nothing of it.
 
-use crate::catalogue::{CATALOGUE_TABLE, TableId};
 use crate::codec::{read_u16, read_u32};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::rules::{HELD_VALUE_LENGTH_MAX, TableRule, TableRules};
+use crate::table_id::{CATALOGUE_TABLE, TableId};
 
 /// The version of the definitions that this build writes, and the highest that it reads.
-const DEFINITION_VERSION: u16 = 2;
-/// Length of a definition of version 1: table number, version, flags.
-const DEFINITION_1_LENGTH: usize = 8;
-/// Length of a definition of version 2 before the name of the head rule.
-const DEFINITION_2_LENGTH: usize = 24;
+const DEFINITION_VERSION: u16 = 1;
+/// Length of a definition before the name of the head rule.
+const DEFINITION_LENGTH: usize = 24;
 /// The longest name of a head rule, in bytes.
 pub const HEAD_RULE_NAME_LENGTH_MAX: usize = 255;
 
@@ -27,7 +25,7 @@ const FLAGS_KNOWN: u32 = FLAG_HEAD_ONLY;
 const KIND_OBJECTS: u8 = 1;
 const KIND_INDEX: u8 = 2;
 
-/// How a table works. It is chosen when the table is made, and stays.
+/// The options of a table. They are chosen when the table is made, and stay.
 ///
 /// ```
 /// use pellucid_engine::TableOptions;
@@ -94,7 +92,7 @@ impl TableOptions {
         Err(Error::Option { what })
     }
 
-    /// What differs from `wanted`, if anything does.
+    /// The difference from `wanted`, if there is one.
     pub(crate) fn difference(&self, wanted: &TableOptions) -> Option<String> {
         let rule = |options: &TableOptions| match &options.head_rule {
             Some(name) => format!("the head rule `{name}`"),
@@ -118,7 +116,7 @@ impl TableOptions {
             .then(|| format!("it has {}, and not {}", kept(self), kept(wanted)))
     }
 
-    /// What follows for each entry.
+    /// The rule that follows for each entry.
     fn rule(&self) -> TableRule {
         TableRule {
             held_length_max: self.held_value_length_max,
@@ -128,7 +126,7 @@ impl TableOptions {
     }
 }
 
-/// What is kept under a table number.
+/// The kind of entries under a table number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TableKind {
     /// Objects of the embedder.
@@ -153,7 +151,7 @@ impl Definition {
         };
         let rule = options.head_rule.as_deref().unwrap_or_default().as_bytes();
         let flags = if options.head_only { FLAG_HEAD_ONLY } else { 0 };
-        let mut bytes = vec![0; DEFINITION_2_LENGTH];
+        let mut bytes = vec![0; DEFINITION_LENGTH];
         bytes[0..2].copy_from_slice(&self.table.0.to_le_bytes());
         bytes[2..4].copy_from_slice(&DEFINITION_VERSION.to_le_bytes());
         bytes[4..8].copy_from_slice(&flags.to_le_bytes());
@@ -176,7 +174,7 @@ impl Definition {
 
     /// Decodes a definition of any version up to this build's own; says why if it cannot be read.
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Definition, &'static str> {
-        if bytes.len() < DEFINITION_1_LENGTH {
+        if bytes.len() < DEFINITION_LENGTH {
             return Err("a definition of a table is cut short");
         }
         let table = TableId(read_u16(bytes, 0));
@@ -184,8 +182,7 @@ impl Definition {
             return Err("a definition gives the catalogue's own number to a table");
         }
         let kind = match read_u16(bytes, 2) {
-            1 => TableKind::Objects(TableOptions::default()),
-            2 => decode_kind(bytes)?,
+            DEFINITION_VERSION => decode_kind(bytes)?,
             0 => return Err("a definition of a table has no version"),
             _ => return Err("a table was made by a newer release: open the store with that"),
         };
@@ -193,10 +190,10 @@ impl Definition {
     }
 }
 
-/// Decodes what version 2 says beyond version 1. What this build does not know could change what
-/// the table's entries mean, so it is refused.
+/// Decodes all but the number and the version. An option that this build does not know could change
+/// the meaning of the table's entries, so it is refused.
 fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
-    let Some((fixed, rule)) = bytes.split_first_chunk::<DEFINITION_2_LENGTH>() else {
+    let Some((fixed, rule)) = bytes.split_first_chunk::<DEFINITION_LENGTH>() else {
         return Err("a definition of a table is cut short");
     };
     let flags = read_u32(fixed, 4);
@@ -282,14 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_of_version_1_is_a_plain_table() {
-        let plain = objects(TableOptions::default());
-        assert_eq!(Definition::decode(&[1, 2, 1, 0, 0, 0, 0, 0]), Ok(plain));
-        assert!(Definition::decode(&[0, 0, 1, 0, 0, 0, 0, 0]).is_err(), "the catalogue's number");
-        assert!(Definition::decode(&[1, 0, 0, 0, 0, 0, 0, 0]).is_err(), "no version");
-        let mut newer = all()[0].encode();
-        newer[2] = 3;
-        assert!(Definition::decode(&newer).unwrap_err().contains("newer release"));
+    fn definitions_of_no_version_and_of_newer_ones_are_refused() {
+        let with = |at: usize, byte: u8| {
+            let mut bytes = all()[0].encode();
+            bytes[at] = byte;
+            Definition::decode(&bytes)
+        };
+        let catalogue = Definition { table: TableId(CATALOGUE_TABLE), ..all()[0].clone() };
+        assert!(Definition::decode(&catalogue.encode()).is_err(), "the catalogue's number");
+        assert!(with(2, 0).unwrap_err().contains("no version"));
+        assert!(with(2, 2).unwrap_err().contains("newer release"));
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use pellucid_io::{FileSystem, MapMode};
 
-use crate::catalogue::{CATALOGUE_TABLE, name_of};
+use crate::catalogue::name_of;
 use crate::codec::{FileHeader, FileKind, TABLE_PREFIX_LENGTH, checksum_seed};
 use crate::definition::{Definition, TableKind, TableOptions};
 use crate::error::{Error, Result};
-use crate::journal::{Found, Record, list_segments, segment_path, walk_records};
+use crate::journal::{Record, Stretch, list_segments, segment_path, walk_records};
 use crate::ledger::{Manifest, Table, TableCursor};
+use crate::table_id::CATALOGUE_TABLE;
 
 /// A table of objects, or an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ fn read_segment(
     let header = FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path)?;
     let seed = checksum_seed(&[identity]);
     walk_records(bytes, (identity, number, seed), header.first_sequence, |found| {
-        let Found::Record { sequence, offset, .. } = found else { return };
+        let Stretch::Record { sequence, offset, .. } = found else { return };
         if sequence > manifest.flushed_sequence
             && let Ok(record) = Record::decode(&bytes[offset as usize..], seed)
         {

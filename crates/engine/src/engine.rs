@@ -1,50 +1,30 @@
-//! The engine: what an embedder holds, from opening to closing.
+//! The engine: the face that an embedder holds, from opening to closing.
 
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 
-use pellucid_account::Activity;
-use pellucid_clock::Ticks;
-use pellucid_io::{FileSystem, LockGuard, Random, SeededRandom, SystemRandom};
-use pellucid_thread::{Mutex, MutexGuard, RwLock};
+use pellucid_account::{Activity, Timeline};
 
-use crate::catalogue::{CATALOGUE_TABLE, Catalogue, TableShapes};
-use crate::codec::{TABLE_PREFIX_LENGTH, split_internal_key};
-use crate::collect::{self, Collector};
-use crate::definition::Definition;
-use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
-use crate::jobs;
-use crate::journal::{Appender, JOURNAL_FOLDER, Journal, JournalSetting, RecordKind};
-use crate::ledger::{self, Entry, JournalLink, KeyRange, Kind, Ledger, Manifest, NEWEST};
-use crate::options::EngineOptions;
-use crate::rules::TableRules;
-use crate::scan::internal_range;
+use crate::backup::{self, Backup};
+use crate::batch::{Operation, Written};
+use crate::definition::TableOptions;
+use crate::durability::{DurableCallback, SyncTimes};
+use crate::error::Result;
+use crate::index::IndexScan;
+use crate::journal::Collected;
+use crate::object::{Head, Object};
+use crate::open_store::OpenStore;
+use crate::options::{Acknowledgement, EngineOptions};
+use crate::read_mode::{Read, ReadMode};
+use crate::scan::{Direction, Scan};
+use crate::selection::Selection;
+use crate::snapshot::Snapshot;
 use crate::stats::{
     EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
 };
-use crate::stem::StemRule;
-
-/// The file that is locked for as long as the store is open.
-pub(crate) const LOCK_FILE: &str = "LOCK";
-/// Where the ledger's tables lie within the store's folder.
-pub(crate) const LEDGER_FOLDER: &str = "ledger";
-
-/// When the sync that made a write durable began and ended, on the engine's clock. Zero ticks if
-/// the write was durable before anybody asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncTimes {
-    /// The beginning: the time from the write to here is the wait for the group.
-    pub begun: Ticks,
-    /// The end.
-    pub ended: Ticks,
-    /// Its number among the background jobs ([`Engine::activity`]).
-    pub job: u64,
-}
-
-/// Called once a write is durable, or cannot become durable any more.
-pub type DurableCallback = Box<dyn FnOnce(Result<SyncTimes>) + Send>;
+use crate::table_id::{IndexId, TableId};
+use crate::tables;
 
 /// A store that is open. Clones are the same store, for any number of threads.
 ///
@@ -65,142 +45,323 @@ pub type DurableCallback = Box<dyn FnOnce(Result<SyncTimes>) + Send>;
 /// // A head is stored beside the value, and read without it.
 /// let put = Operation::put(users, b"ada", b"{...}").with_head(b"text/plain");
 /// let put = put.with_condition(Condition::Absent);
-/// let written = engine.write_operations(&[put], Acknowledgement::Disk, &mut timeline)?;
+/// let written = engine.write(&[put], Acknowledgement::Disk)?;
 /// if written.pending {
 ///     engine.wait_durable(written.sequence)?;
 /// }
-/// let head = engine.head(users, b"ada", &mut timeline)?.expect("it was put");
+/// let head = engine.head(users, b"ada")?.expect("it was put");
 /// assert_eq!((&*head.metadata, head.value_length), (&b"text/plain"[..], 5));
 ///
 /// // The condition does not hold a second time.
-/// let again = engine.write_operations(&[put], Acknowledgement::Os, &mut timeline);
+/// let again = engine.write(&[put], Acknowledgement::Os);
 /// assert!(matches!(again, Err(Error::ConditionFailed { index: 0, .. })));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) inner: Arc<Inner>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) options: EngineOptions,
-    /// What follows for writers from the memory setting.
-    pub(crate) limits: Limits,
-    pub(crate) directory: PathBuf,
-    /// The time by which entries expire.
-    pub(crate) time: Arc<MarkedTime>,
-    pub(crate) journal: Arc<Journal>,
-    pub(crate) ledger: Ledger,
-    pub(crate) writer: Mutex<Writer>,
-    pub(crate) catalogue: RwLock<Catalogue>,
-    /// What the write path has to know of each table.
-    pub(crate) shapes: TableShapes,
-    /// What the options of tables mean for their entries.
-    pub(crate) rules: Arc<TableRules>,
-    pub(crate) collector: Arc<Collector>,
-    /// What runs beside reads and writes.
-    pub(crate) activity: Activity,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
-    lock: Mutex<Option<LockGuard>>,
-}
-
-/// What follows for writers from the memory setting.
-pub(crate) struct Limits {
-    /// What the entries of a batch may take in a memtable.
-    pub(crate) batch_memory_max_bytes: u64,
-}
-
-/// What the writer lock protects.
-pub(crate) struct Writer {
-    pub(crate) appender: Appender,
-    pub(crate) is_closed: bool,
-    /// Delay that writers owe to the merges behind them and have not yet taken.
-    pub(crate) owed_ns: u64,
-}
-
-/// Locks a mutex of the engine; a panic elsewhere is no reason to lock up.
-#[track_caller]
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    store: Arc<OpenStore>,
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("directory", &self.inner.directory).finish_non_exhaustive()
+        f.debug_struct("Engine").field("directory", &self.store.directory).finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// Opens the store in `directory`, which is made if it does not exist. Whatever was
+    /// Opens the store in `directory`, which is made if it does not exist. Everything that was
     /// acknowledged before is there again.
     ///
     /// # Errors
     /// If the store is open already, if its files are damaged, or if the file system fails.
     pub fn open(directory: impl AsRef<Path>, options: EngineOptions) -> Result<Engine> {
-        options.check()?;
-        let directory = directory.as_ref().to_path_buf();
-        let file_system = Arc::clone(&options.file_system);
-        make_folders(&*file_system, &directory)?;
-        let guard = take_lock(&*file_system, &directory)?;
-        let manifest = Manifest::read(&*file_system, &directory)?;
-        if manifest.is_none() {
-            refuse_orphans(&*file_system, &directory)?;
-        }
-        let is_new = manifest.is_none();
-        let manifest = manifest.unwrap_or_else(|| Manifest::empty(new_identity(&options)));
-        let time = Arc::new(MarkedTime::new(options.clock, manifest.time_mark_ms));
-        let activity = jobs::activity();
-        let setting = JournalSetting {
-            file_system: Arc::clone(&file_system),
-            directory: directory.clone(),
-            clock: options.clock,
-            segment_size_bytes: options.segment_size_bytes,
-            segment_records_max: options.shares().segment_records_max(),
-            time: Arc::clone(&time),
-            activity: activity.clone(),
-        };
-        let (journal, appender) = Journal::open(setting, &manifest)?;
-        let journal = Arc::new(journal);
-        let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
-        let rules = Arc::new(TableRules::default());
-        let ledger_options = options.ledger_options(&rules, &activity);
-        let ledger = if is_new {
-            let identity = manifest.store_identity;
-            Ledger::create(file_system, &directory, identity, ledger_options, link)?
-        } else {
-            Ledger::open(file_system, &directory, manifest, ledger_options, link)?
-        };
-        let writer = Writer { appender, is_closed: false, owed_ns: 0 };
-        let limits = Limits { batch_memory_max_bytes: options.shares().batch_memory_max_bytes() };
-        let inner = Arc::new(Inner {
-            options,
-            limits,
-            directory,
-            time,
-            journal,
-            ledger,
-            writer: Mutex::new(writer),
-            catalogue: RwLock::default(),
-            shapes: TableShapes::default(),
-            rules,
-            collector: Arc::default(),
-            activity,
-            threads: Mutex::default(),
-            lock: Mutex::new(Some(guard)),
-        });
-        // What is in tables first: replay depends on the options of tables, and so does the thread
-        // that collects the stems of their keys.
-        inner.ledger.publish(inner.ledger.flushed_sequence());
-        inner.load_catalogue()?;
-        // The threads before replay: a long one needs flushes while it goes on.
-        inner.start_threads()?;
-        inner.replay()?;
-        inner.load_catalogue()?;
-        inner.start_collection()?;
-        // Of a store that was just opened nobody knows what is in memory.
-        inner.journal.note_away();
-        Ok(Engine { inner })
+        let store = OpenStore::open(directory.as_ref(), options)?;
+        Ok(Engine { store: Arc::new(store) })
+    }
+
+    /// The table called `name`, whatever its options are; it is made with the default ones if there
+    /// is none. Its name has 1 to [`crate::KEY_LENGTH_MAX`] bytes.
+    ///
+    /// # Errors
+    /// As [`Engine::write`], and [`crate::Error::TablesExhausted`].
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        tables::table(&self.store, name)
+    }
+
+    /// The table called `name`, which has these options; it is made with them if there is none.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let mut timeline = Timeline::off();
+    /// let heads_only = TableOptions { head_only: true, ..TableOptions::default() };
+    /// let seen = engine.table_with("seen", &heads_only)?;
+    /// engine.write(&[Operation::put(seen, b"page", b"").with_head(b"twice")], Acknowledgement::Os)?;
+    /// let os = Acknowledgement::Os;
+    /// let refused = engine.put(seen, b"page", b"a value");
+    /// assert!(matches!(refused, Err(Error::ValueRefused { .. })));
+    ///
+    /// let other = engine.table_with("seen", &TableOptions::default());
+    /// assert!(matches!(other, Err(Error::TableDiffers { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::TableDiffers`] if there is one with other options; [`crate::Error::HeadRuleMissing`] if
+    /// one is to be made whose head rule is not registered; [`crate::Error::Option`] for options that
+    /// cannot work; and as [`Engine::table`].
+    pub fn table_with(&self, name: &str, options: &TableOptions) -> Result<TableId> {
+        tables::table_with(&self.store, name, options)
+    }
+
+    /// The options of a table; `None` if the store has no such table.
+    #[must_use]
+    pub fn table_options(&self, table: TableId) -> Option<TableOptions> {
+        let definitions = self.store.catalogue.read();
+        definitions.objects(table).map(|objects| objects.options.clone())
+    }
+
+    /// All tables, by name.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(String, TableId)> {
+        self.store.catalogue.read().tables()
+    }
+
+    /// The index called `name` of `table`; it is made if there is none. Its name has 1 to
+    /// [`crate::INDEX_NAME_LENGTH_MAX`] bytes. An index that is made for a table with objects knows
+    /// nothing of these: it has the entries that writes add
+    /// ([`crate::Operation::with_index_changes`]).
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let mut timeline = Timeline::off();
+    /// let fruit = engine.table("fruit")?;
+    /// let by_colour = engine.index(fruit, "colour")?;
+    /// let changes = [IndexChange::add(by_colour, b"green"), IndexChange::add(by_colour, b"red")];
+    /// let apple = Operation::put(fruit, b"apple", b"...").with_index_changes(&changes);
+    /// engine.write(&[apple], Acknowledgement::Os)?;
+    ///
+    /// let mut scan = engine.scan_index(by_colour, &Selection::one(b"red"))?;
+    /// assert_eq!(scan.next()?, Some(IndexEntry { term: b"red", key: b"apple" }));
+    /// assert_eq!(scan.next()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::IndexLate`] if there is none and the table has objects: the engine does not know
+    /// their terms. [`crate::Error::TableUnknown`], [`crate::Error::TablesExhausted`], an [`crate::Error::Option`] for
+    /// such a name, and as [`Engine::write`].
+    pub fn index(&self, table: TableId, name: &str) -> Result<IndexId> {
+        tables::index(&self.store, table, name)
+    }
+
+    /// All indexes of a table, by name.
+    #[must_use]
+    pub fn indexes(&self, table: TableId) -> Vec<(String, IndexId)> {
+        self.store.catalogue.read().indexes(table)
+    }
+
+    /// The head and the value of `key`, if it is there. An empty value is not read from the
+    /// journal, because the ledger says all of it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] if a block or the record is damaged: what cannot be read is
+    /// never taken for absent.
+    #[inline]
+    pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
+        let read = self.get_timed(table, key, ReadMode::MayBlock, &mut Timeline::off());
+        read.map(Read::value)
+    }
+
+    /// As [`Engine::get`], in `mode`, with the parts of the read in `timeline`.
+    ///
+    /// With [`ReadMode::InMemory`] the first slow read after a while without any is waited for: it
+    /// is the one that tells that they are slow.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn get_timed(
+        &self,
+        table: TableId,
+        key: &[u8],
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Read<Object>> {
+        self.store.reader.get_newest(table, key, mode, timeline)
+    }
+
+    /// All facts of `key` but its value, if it is there. The journal is not touched.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
+        let read = self.head_timed(table, key, ReadMode::MayBlock, &mut Timeline::off());
+        read.map(Read::value)
+    }
+
+    /// As [`Engine::head`], in the way of [`Engine::get_timed`].
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    #[inline]
+    pub fn head_timed(
+        &self,
+        table: TableId,
+        key: &[u8],
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Read<Head>> {
+        self.store.reader.head_newest(table, key, mode, timeline)
+    }
+
+    /// Has `reads` make reads that belong together on a thread that must not wait, in the mode that
+    /// it is given ([`Engine::snapshot_in`]). `reads` says whether all of them found their data in
+    /// memory, and so does this; otherwise all of them are to be made again on a thread that may
+    /// wait.
+    pub fn all_in_memory(&self, reads: impl FnOnce(ReadMode) -> bool) -> bool {
+        self.store.reader.all_in_memory(reads)
+    }
+
+    /// Whether no read of late had to wait for the medium. Only a hint: the next one may.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !self.store.reader.is_slow()
+    }
+
+    /// Writes all operations or none, a [`crate::Batch`] for example. They are visible to readers
+    /// on return, and safe as `acknowledgement` says; with [`Acknowledgement::Disk`] that is still
+    /// to come if [`Written::pending`] says so, because this call never waits for the medium.
+    ///
+    /// # Errors
+    /// [`crate::Error::ConditionFailed`], [`crate::Error::DiskFull`], [`crate::Error::Exhausted`]
+    /// and errors of limits leave everything as before. [`crate::Error::Poisoned`] says that no
+    /// write is taken any more.
+    pub fn write(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<Written> {
+        self.write_timed(operations, acknowledgement, &mut Timeline::off())
+    }
+
+    /// As [`Engine::write`], with the parts of the write in `timeline`.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn write_timed(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Result<Written> {
+        let sequence = self.store.writer.write(operations, timeline)?;
+        let pending = acknowledgement == Acknowledgement::Disk
+            && self.store.journal.sync().durable_sequence() < sequence;
+        Ok(Written { sequence, pending })
+    }
+
+    /// Sets one key, with an empty head; [`Engine::write`] takes more.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn put(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<Written> {
+        self.write(&[Operation::put(table, key, value)], Acknowledgement::Os)
+    }
+
+    /// Removes one key.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn delete(&self, table: TableId, key: &[u8]) -> Result<Written> {
+        self.write(&[Operation::delete(table, key)], Acknowledgement::Os)
+    }
+
+    /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same
+    /// time share one sync.
+    ///
+    /// # Errors
+    /// [`crate::Error::Poisoned`] if a sync failed: the write may or may not survive.
+    pub fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
+        self.store.journal.sync().wait_durable(sequence)
+    }
+
+    /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more.
+    /// The callback runs on the sync thread, which serves everybody, so it must be short; or at
+    /// once on this thread, if there is nothing to wait for or no sync thread.
+    pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
+        self.store.journal.sync().when_durable(sequence, callback);
+    }
+
+    /// The store as it is now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_in(ReadMode::MayBlock)
+    }
+
+    /// The store as it is now, with the mode of the snapshot's reads and scans.
+    #[must_use]
+    pub fn snapshot_in(&self, mode: ReadMode) -> Snapshot {
+        Snapshot::of(&self.store, mode)
+    }
+
+    /// The keys of a range, as they are now.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// use std::ops::Bound;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let table = engine.table("t")?;
+    /// # let mut timeline = Timeline::off();
+    /// for key in [b"a", b"b", b"c"] {
+    ///     engine.put(table, key, b"value")?;
+    /// }
+    /// let end = Bound::Excluded(&b"c"[..]);
+    /// let mut scan = engine.scan(table, Bound::Unbounded, end, Direction::Backward)?;
+    /// let mut keys = Vec::new();
+    /// while let Some((key, _object)) = scan.next()? {
+    ///     keys.push(key.to_vec());
+    /// }
+    /// assert_eq!(keys, [b"b", b"a"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn scan(
+        &self,
+        table: TableId,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Result<Scan> {
+        self.snapshot().scan(table, start, end, direction)
+    }
+
+    /// The entries of an index whose terms are selected, as they are now.
+    ///
+    /// # Errors
+    /// As [`Engine::get`], and [`crate::Error::IndexUnknown`].
+    pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
+        self.snapshot().scan_index(index, selection)
     }
 
     /// Writes everything to tables that is only in memory and the journal, so that an opening has
@@ -209,8 +370,7 @@ impl Engine {
     /// # Errors
     /// If the file system fails.
     pub fn flush(&self) -> Result<()> {
-        let writer = lock(&self.inner.writer);
-        self.inner.flush(&writer)
+        self.store.writer.flush()
     }
 
     /// Merges all tables of the ledger into one level.
@@ -218,7 +378,74 @@ impl Engine {
     /// # Errors
     /// If the file system fails.
     pub fn compact(&self) -> Result<()> {
-        self.inner.ledger.compact_all()
+        self.store.ledger.compact_all()
+    }
+
+    /// Collects the segments of the journal of which most is dead, one after another, until no more
+    /// than a fourteenth of the journal is, or no segment is left of which a tenth is, and returns
+    /// when that is done. What was flushed counts, and is dead once a merge has dropped it: after
+    /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
+    /// itself, in the background, once 60 % of a segment is dead.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let mut options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # options.background = false;
+    /// # options.segment_size_bytes = 4096;
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let table = engine.table("t")?;
+    /// # let mut timeline = Timeline::off();
+    /// for _ in 0..100 {
+    ///     engine.put(table, b"key", &[7; 500])?;
+    /// }
+    /// engine.flush()?;
+    /// let collected = engine.collect()?;
+    /// assert!(collected.freed_bytes > 40_000);
+    /// assert!(engine.get(table, b"key")?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`], [`crate::Error::Exhausted`] and failures of the file system leave everything
+    /// as before.
+    pub fn collect(&self) -> Result<Collected> {
+        let collected = self.store.collector.collect()?;
+        self.store.writer.give_up_spares();
+        Ok(collected)
+    }
+
+    /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
+    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The
+    /// backup is a store of its own that [`Engine::open`] and [`restore`] take.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options.clone())?;
+    /// # let table = engine.table("t")?;
+    /// engine.put(table, b"key", b"value")?;
+    /// let backup = engine.backup("/backup")?;
+    /// assert_eq!(verify("/backup", &*files)?.problems, []);
+    ///
+    /// restore("/backup", "/restored", &*files)?;
+    /// let restored = Engine::open("/restored", options)?;
+    /// assert_eq!(restored.stats().published_sequence, backup.sequence);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::Occupied`] if the target is not empty, and failures of the file system; the target
+    /// is then no store, and may be removed.
+    pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
+        backup::backup(&self.store, directory.as_ref())
     }
 
     /// Makes everything durable, writes it to tables, and releases the store for the next opening,
@@ -227,253 +454,52 @@ impl Engine {
     /// # Errors
     /// If the file system fails; the store is then released as it is.
     pub fn close(&self) -> Result<()> {
-        let inner = &*self.inner;
-        inner.collector.close();
-        let mut writer = lock(&inner.writer);
-        if writer.is_closed {
-            return Ok(());
-        }
-        writer.is_closed = true;
-        let outcome = inner
-            .flush(&writer)
-            .and_then(|()| inner.journal.close(&mut writer.appender))
-            .and_then(|()| inner.ledger.write_manifest());
-        drop(writer);
-        inner.stop_threads();
-        *lock(&inner.lock) = None;
-        outcome
+        self.store.close()
     }
 
     /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock, but
     /// it never goes back. A lifetime is added to this.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
-        self.inner.time.now_ms()
+        self.store.time.now_ms()
     }
 
-    /// The background jobs of the store, as they begin and end; [`jobs`] has their kinds.
+    /// The background jobs of the store, as they begin and end; [`crate::jobs`] has their kinds.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        self.inner.activity.clone()
+        self.store.activity.clone()
     }
 
     /// Figures of the store.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
-        let inner = &*self.inner;
-        let segments = inner.journal.facts();
-        let tally = inner.ledger.tally();
-        let stats = inner.ledger.stats();
-        let shares = inner.options.shares();
-        let memory = MemoryFigures::of(&shares, &stats.memory, inner.journal.places_bytes());
+        let store = &*self.store;
+        let segments = store.journal.segments().facts();
+        let sync = store.journal.sync();
+        let tally = store.ledger.tally();
+        let stats = store.ledger.stats();
+        let shares = store.options.shares();
+        let memory = MemoryFigures::of(&shares, &stats.memory, store.journal.offsets_bytes());
         let mut ledger = LedgerFigures::from(stats);
         for (number, level) in ledger.levels.iter_mut().enumerate() {
             level.reads = LevelReads::of(tally, number);
         }
         EngineStats {
-            published_sequence: inner.ledger.published_sequence(),
-            durable_sequence: inner.journal.durable_sequence(),
-            flushed_sequence: inner.ledger.flushed_sequence(),
+            published_sequence: store.ledger.published_sequence(),
+            durable_sequence: sync.durable_sequence(),
+            flushed_sequence: store.ledger.flushed_sequence(),
             segments: segments.len() as u64,
             journal_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
             journal_dead_bytes: segments.iter().map(|segment| segment.dead_bytes).sum(),
             journal_marker_bytes: segments.iter().map(|segment| segment.marker_bytes).sum(),
-            collected: inner.collected(),
-            collection_trouble: inner.collector.trouble(),
-            syncs: inner.journal.syncs(),
-            durability: inner.journal.durability(),
+            collected: store.journal.garbage().collected(),
+            collection_trouble: store.collector.trouble(),
+            syncs: sync.syncs(),
+            durability: sync.durability(),
             reads: ReadFigures::of(tally),
             writes: WriteFigures::of(tally),
             ledger,
             memory,
         }
-    }
-}
-
-impl Inner {
-    pub(crate) fn flush(&self, writer: &MutexGuard<'_, Writer>) -> Result<()> {
-        self.journal.check_poison()?;
-        self.ledger.flush_now(writer.appender.next_sequence() - 1)
-    }
-
-    /// Takes note of the rule of a table, if the entry with this key and head defines one. What
-    /// cannot be read is reported when the whole catalogue is.
-    fn note_entry(&self, key: &[u8], head: &[u8]) {
-        if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
-            && let Ok(definition) = Definition::decode(head)
-        {
-            self.note_definition(key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default(), &definition);
-        }
-    }
-
-    /// Takes note of what a definition, which is in the catalogue under `key`, means for the
-    /// entries of its table.
-    pub(crate) fn note_definition(&self, key: &[u8], definition: &Definition) {
-        self.shapes.note(definition);
-        definition.note_rule(&self.rules);
-        let is_its_own = |rule: &&StemRule| rule.table.as_bytes() == key;
-        if let Some(rule) = self.options.stem_rules.iter().find(is_its_own) {
-            self.rules.set_stems(definition.table.0, rule.stem_of);
-        }
-    }
-
-    /// Brings what is only in the journal back into memory.
-    fn replay(&self) -> Result<()> {
-        let flushed = self.ledger.flushed_sequence();
-        let last = self.journal.appended_sequence();
-        self.ledger.publish(flushed);
-        self.journal.replay(flushed + 1, last, |record| {
-            let kind = match record.kind {
-                RecordKind::Put => Kind::Put,
-                RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
-            };
-            self.time.raise(record.written_at_ms);
-            self.note_entry(record.key, record.head);
-            let is_held =
-                kind == Kind::Put && self.rules.of_key(record.key).holds(record.value_length());
-            // Should it be damaged, reads of the record will tell.
-            let held = if is_held { record.unpacked().ok() } else { None };
-            self.ledger.insert(&Entry {
-                key: record.key,
-                sequence: record.sequence,
-                kind,
-                value_length: record.value_length() as u32,
-                stored_length: record.value.len() as u32,
-                written_at_ms: record.written_at_ms,
-                expires_at_ms: record.expires_at_ms,
-                head: record.head,
-                value: held.as_deref(),
-            });
-            if !record.batch_goes_on {
-                self.ledger.publish(record.sequence);
-                self.ledger.rotate_if_full(record.sequence);
-                self.keep_room()?;
-            }
-            Ok(())
-        })?;
-        // The last ones may have been collected.
-        self.ledger.publish(last);
-        Ok(())
-    }
-
-    /// Keeps replay within the memory budget. On a full disk it goes beyond, because a store that
-    /// can be read is better than one that cannot be opened.
-    fn keep_room(&self) -> Result<()> {
-        match self.ledger.wait_for_room() {
-            Ok(_) => Ok(()),
-            Err(error) if error.passes() => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn load_catalogue(&self) -> Result<()> {
-        let range = internal_range(CATALOGUE_TABLE, (Bound::Unbounded, Bound::Unbounded));
-        let mut scan =
-            self.ledger.scan(range.as_key_range(), ledger::Direction::Forward, NEWEST)?;
-        let mut catalogue = Catalogue::default();
-        while let Some((key, entry)) = scan.next()? {
-            let unreadable = |what| Error::corruption(&self.directory, 0, what);
-            let definition = Definition::decode(&entry.head).map_err(unreadable)?;
-            let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
-            self.note_definition(key, &definition);
-            let added = catalogue.add(key, definition, &self.options.head_rules);
-            added.map_err(unreadable)?;
-        }
-        // A salvage may have lost a definition. No other table gets the number while entries are
-        // left under it.
-        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        let mut last = self.ledger.scan(all, ledger::Direction::Reverse, NEWEST)?;
-        if let Some((key, _)) = last.next()?
-            && let Some((number, _)) = split_internal_key(key)
-        {
-            catalogue.highest = catalogue.highest.max(number);
-        }
-        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = catalogue;
-        Ok(())
-    }
-
-    fn start_threads(&self) -> Result<()> {
-        if !self.options.background {
-            return Ok(());
-        }
-        let mut threads = lock(&self.threads);
-        threads.push(self.journal.start_sync_thread()?);
-        threads.extend(self.journal.start_roll_threads()?);
-        self.ledger.start_background()
-    }
-
-    /// Starts collecting once replay is done, so that it does not hold an opening up.
-    fn start_collection(self: &Arc<Self>) -> Result<()> {
-        if self.options.background {
-            let thread = collect::start_thread(self)?;
-            lock(&self.threads).push(thread);
-        }
-        Ok(())
-    }
-
-    fn stop_threads(&self) {
-        self.collector.stop();
-        self.ledger.close();
-        self.journal.stop_sync_thread();
-        self.journal.stop_roll_threads();
-        let threads = std::mem::take(&mut *lock(&self.threads));
-        let own = std::thread::current().id();
-        for thread in threads {
-            // The last clone may be dropped by a callback, on the sync thread itself.
-            if thread.thread().id() != own {
-                // A thread that panicked has said so on standard error.
-                let _ = thread.join();
-            }
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.stop_threads();
-    }
-}
-
-pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
-    for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
-        if !file_system.exists(folder) {
-            let made = file_system.create_directory(folder);
-            made.map_err(|error| Error::io("create", folder, error))?;
-        }
-    }
-    let synced = file_system.sync_directory(directory);
-    synced.map_err(|error| Error::io("sync", directory, error))?;
-    if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        // Not every parent may be opened by us; then its names are its owner's business.
-        let _ = file_system.sync_directory(parent);
-    }
-    Ok(())
-}
-
-pub(crate) fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
-    let path = directory.join(LOCK_FILE);
-    file_system.lock(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },
-        _ => Error::io("lock", &path, error),
-    })
-}
-
-/// A folder that holds data but no manifest is not taken for an empty store.
-fn refuse_orphans(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
-    for (folder, suffix) in [(JOURNAL_FOLDER, ".journal"), (LEDGER_FOLDER, ".table")] {
-        let folder = directory.join(folder);
-        let names = file_system.list(&folder);
-        let names = names.map_err(|error| Error::io("list", &folder, error))?;
-        if names.iter().any(|name| name.ends_with(suffix)) {
-            return Err(Error::ManifestMissing { directory: directory.to_path_buf() });
-        }
-    }
-    Ok(())
-}
-
-fn new_identity(options: &EngineOptions) -> u64 {
-    match options.identity_seed {
-        Some(seed) => SeededRandom::new(seed).next_u64(),
-        None => SystemRandom.next_u64(),
     }
 }

@@ -31,7 +31,7 @@ pub fn segment(bytes: &[u8]) {
         // Every sequence number of the range is looked for, those that were collected away, too.
         let range = footer.last_sequence.saturating_sub(1).min(SEQUENCES_MAX);
         (0..=range).for_each(|distance| {
-            let _ = footer.place(bytes, distance);
+            let _ = footer.record_offset(bytes, distance);
         });
     }
     walk_records(bytes, (IDENTITY, 1, seed), 1, |_| {});

@@ -45,8 +45,8 @@ use crate::error::{Error, Result};
 /// let letters = engine.table_with("letters", &by_first_line)?;
 /// let mut timeline = Timeline::off();
 /// let value = b"Dear Ada,\nthe engine ...";
-/// engine.put(letters, b"1", b"", value, Acknowledgement::Os, &mut timeline)?;
-/// let head = engine.head(letters, b"1", &mut timeline)?.expect("it was put");
+/// engine.put(letters, b"1", value)?;
+/// let head = engine.head(letters, b"1")?.expect("it was put");
 /// assert_eq!(&*head.metadata, b"Dear Ada,");
 /// # Ok(())
 /// # }

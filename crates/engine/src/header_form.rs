@@ -1,5 +1,5 @@
-//! How long the header of a record is (`docs/format.md`, Record): the journal writes it, and the
-//! ledger counts the bytes of records that are dead.
+//! The forms of a record's header (`docs/format.md`, Record): the journal writes them, and the ledger
+//! counts the bytes of records that are dead.
 //!
 //! Most records have no head and never expire. Their header leaves out both, which is 16 bytes of
 //! 340 for the studies' entries: less to write, to copy, to read, and to check.
@@ -9,8 +9,6 @@
 pub(crate) const WRITTEN_AT_MAX_MS: u64 = (1 << 48) - 1;
 /// Sequence numbers are below.
 pub(crate) const SEQUENCE_END: u64 = 1 << 56;
-/// What a long header has more than a short one, in bytes.
-pub(crate) const LONG_MORE: u64 = (HeaderForm::Long.length() - HeaderForm::Short.length()) as u64;
 /// Every record begins at a multiple of this, in bytes.
 pub(crate) const RECORD_ALIGNMENT: u64 = 8;
 
@@ -19,7 +17,7 @@ pub(crate) const RECORD_ALIGNMENT: u64 = 8;
 pub(crate) enum HeaderForm {
     /// Without head and expiry.
     Short,
-    /// With all fields. All records have it in segments of format version 1.
+    /// With all fields.
     Long,
 }
 
@@ -63,15 +61,5 @@ mod tests {
         assert_eq!(HeaderForm::of(0, WRITTEN_AT_MAX_MS + 1, 0), HeaderForm::Long);
         assert_eq!(HeaderForm::of(1, 0, 0), HeaderForm::Long);
         assert_eq!(HeaderForm::of(0, 0, 1), HeaderForm::Long);
-    }
-
-    /// Dead bytes of segments of version 1 are counted by this.
-    #[test]
-    fn the_forms_differ_by_as_much_whatever_the_padding() {
-        for rest in 0..100 {
-            let [short, long] =
-                [HeaderForm::Short, HeaderForm::Long].map(|form| form.padded_length(rest));
-            assert_eq!(long - short, LONG_MORE, "{rest}");
-        }
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use pellucid_io::{ByCalls, FileSystem};
 
 use crate::definitions::{DefinitionReport, read_definitions};
-use crate::engine::{LEDGER_FOLDER, take_lock};
 use crate::error::{Error, Result};
+use crate::folder::{LEDGER_FOLDER, take_lock};
 use crate::journal::{
     JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path, verify_segment,
 };

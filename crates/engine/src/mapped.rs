@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_io::{Map, any_unreadable};
+use pellucid_io::{FileBytes, Map, any_unreadable};
 
 use crate::error::{Error, Result};
 
@@ -79,10 +79,14 @@ impl Mapped {
         }
     }
 
-    /// The map itself.
+    /// The bytes at `offset`, which nobody writes to any more.
     #[inline]
-    pub(crate) fn map(&self) -> &Arc<dyn Map> {
-        &self.map
+    pub(crate) fn value(&self, offset: usize, length: usize) -> FileBytes {
+        assert!(offset.checked_add(length).is_some_and(|end| end <= self.length));
+        let begin = self.pointer.wrapping_add(offset).cast_const();
+        // SAFETY: the range is within the map. The record there was complete before its sequence
+        // number was published, and an offset in the journal is never written twice.
+        unsafe { FileBytes::mapped(&self.map, begin, length) }
     }
 }
 

@@ -131,26 +131,22 @@ impl EngineOptions {
         Err(Error::Option { what })
     }
 
-    /// Refuses a batch of so many entries and bytes in the journal.
-    pub(crate) fn check_batch(&self, entries: usize, size_bytes: u64) -> Result<()> {
-        let fits = size_bytes <= self.batch_size_max_bytes as u64;
-        if entries == 0 || entries > self.batch_entries_max || !fits {
-            return Err(Error::BatchSize {
-                entries,
-                size_bytes: usize::try_from(size_bytes).unwrap_or(usize::MAX),
-                entries_limit: self.batch_entries_max,
-                size_limit_bytes: self.batch_size_max_bytes,
-            });
+    /// The limits of batches.
+    pub(crate) fn write_limits(&self) -> WriteLimits {
+        WriteLimits {
+            value_length_max: self.value_length_max,
+            batch_entries_max: self.batch_entries_max,
+            batch_size_max_bytes: self.batch_size_max_bytes,
+            batch_memory_max_bytes: self.shares().batch_memory_max_bytes(),
         }
-        Ok(())
     }
 
-    /// How the memory is divided.
+    /// The division of the memory.
     pub(crate) fn shares(&self) -> Shares {
         Shares::of(self.memory_bytes)
     }
 
-    /// How the ledger shares in the memory budget.
+    /// The options of the ledger, with its shares of the memory.
     pub(crate) fn ledger_options(
         &self,
         rules: &Arc<TableRules>,
@@ -172,5 +168,30 @@ impl EngineOptions {
             activity: activity.clone(),
             ..LedgerOptions::default()
         }
+    }
+}
+
+/// The limits of batches.
+pub(crate) struct WriteLimits {
+    pub(crate) value_length_max: usize,
+    batch_entries_max: usize,
+    batch_size_max_bytes: usize,
+    /// The most that the entries of a batch may take in a memtable.
+    pub(crate) batch_memory_max_bytes: u64,
+}
+
+impl WriteLimits {
+    /// Refuses a batch of so many entries and bytes in the journal.
+    pub(crate) fn check_batch(&self, entries: usize, size_bytes: u64) -> Result<()> {
+        let fits = size_bytes <= self.batch_size_max_bytes as u64;
+        if entries == 0 || entries > self.batch_entries_max || !fits {
+            return Err(Error::BatchSize {
+                entries,
+                size_bytes: usize::try_from(size_bytes).unwrap_or(usize::MAX),
+                entries_limit: self.batch_entries_max,
+                size_limit_bytes: self.batch_size_max_bytes,
+            });
+        }
+        Ok(())
     }
 }

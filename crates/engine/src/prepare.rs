@@ -1,30 +1,28 @@
-//! What a batch needs before it is written, where it asks for more than its operations say: heads
-//! that a rule derives, and the entries of indexes.
+//! Preparation of a batch that asks for more than its operations say: heads that a rule derives, and
+//! the entries of indexes.
 //!
 //! It happens before the batch takes its turn, so that nobody waits for a rule of the embedder.
 //! Entries of indexes go before the operations: so the operations have the last sequence numbers of
 //! the batch, with or without indexes.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
-
-use pellucid_account::Timeline;
+use std::sync::Arc;
 
 use crate::batch::Operation;
-use crate::catalogue::{Catalogue, TableId};
-use crate::engine::Inner;
+use crate::catalogue::{Catalogue, Definitions};
 use crate::error::{Error, Result};
 use crate::head_rule::HeadRule;
 use crate::index_key::put_index_key;
 use crate::ledger::Kind;
-use crate::options::HEAD_LENGTH_MAX;
+use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
+use crate::table_id::TableId;
 
 /// The rules that derive the heads of a batch, each with the position of its operation.
 type Rules = Vec<(usize, Arc<dyn HeadRule>)>;
 
-/// What is written beside what the caller gave.
+/// The additions to a batch.
 #[derive(Default)]
-struct Prepared {
+pub(crate) struct Prepared {
     bytes: Vec<u8>,
     /// The derived heads: the position of the operation, and where in `bytes` its head is.
     heads: Vec<(usize, Range<usize>)>,
@@ -41,52 +39,28 @@ struct EntryChange {
     key: Range<usize>,
 }
 
-impl Inner {
-    /// Writes operations of which at least one changes an index or has a table that is not plain.
-    #[inline(never)]
-    pub(crate) fn write_prepared(
-        &self,
-        operations: &[Operation<'_>],
-        timeline: &mut Timeline,
-    ) -> Result<u64> {
-        let rules = self.check_tables(operations)?;
-        let changes = operations.iter().map(|operation| operation.index_changes.len());
-        let entries = changes.fold(0, usize::saturating_add);
-        if entries == 0 && rules.is_empty() {
-            return self.write(operations, 0, timeline);
+/// Refuses operations that their tables do not take; returns the rules that their heads are to be
+/// derived with.
+fn check_tables(catalogue: &Catalogue, operations: &[Operation<'_>]) -> Result<Rules> {
+    let definitions = catalogue.read();
+    let mut rules = Rules::new();
+    for (position, operation) in operations.iter().enumerate() {
+        if let Some(rule) = check_table(&definitions, operation)? {
+            rules.push((position, rule));
         }
-        // Before memory is taken for them.
-        self.options.check_batch(operations.len().saturating_add(entries), 0)?;
-        let mut prepared = Prepared::default();
-        prepared.derive_heads(operations, &rules)?;
-        prepared.make_entries(operations)?;
-        let all = prepared.expand(operations);
-        self.write(&all, prepared.entries.len(), timeline)
+        check_index_changes(&definitions, operation)?;
     }
-
-    /// Refuses what the tables of `operations` do not take; returns the rules that their heads are
-    /// to be derived with.
-    fn check_tables(&self, operations: &[Operation<'_>]) -> Result<Rules> {
-        let catalogue = self.catalogue.read().unwrap_or_else(PoisonError::into_inner);
-        let mut rules = Rules::new();
-        for (position, operation) in operations.iter().enumerate() {
-            if let Some(rule) = check_table(&catalogue, operation)? {
-                rules.push((position, rule));
-            }
-            check_index_changes(&catalogue, operation)?;
-        }
-        Ok(rules)
-    }
+    Ok(rules)
 }
 
-/// Refuses what the table of `operation` does not take; returns the rule that its head is to be
+/// Refuses an operation that its table does not take; returns the rule that its head is to be
 /// derived with.
 fn check_table(
-    catalogue: &Catalogue,
+    definitions: &Definitions,
     operation: &Operation<'_>,
 ) -> Result<Option<Arc<dyn HeadRule>>> {
     let number = operation.table.number();
-    let table = catalogue.objects(operation.table).ok_or(Error::TableUnknown { number })?;
+    let table = definitions.objects(operation.table).ok_or(Error::TableUnknown { number })?;
     if table.options.head_only && !operation.value.is_empty() {
         return Err(Error::ValueRefused { number });
     }
@@ -102,10 +76,10 @@ fn check_table(
 
 /// Refuses changes of indexes that are not of the operation's table, and entries for an object that
 /// the same operation deletes.
-fn check_index_changes(catalogue: &Catalogue, operation: &Operation<'_>) -> Result<()> {
+fn check_index_changes(definitions: &Definitions, operation: &Operation<'_>) -> Result<()> {
     for change in operation.index_changes {
         let (table, index) = (operation.table, change.index);
-        if index.table != table || !catalogue.has_index(index) {
+        if index.table != table || !definitions.has_index(index) {
             return Err(Error::IndexUnknown { number: index.number, table: table.number() });
         }
         if change.is_added && operation.kind == Kind::Delete {
@@ -116,6 +90,29 @@ fn check_index_changes(catalogue: &Catalogue, operation: &Operation<'_>) -> Resu
 }
 
 impl Prepared {
+    /// The additions to `operations`, of which at least one changes an index or has a table that is
+    /// not plain.
+    pub(crate) fn of(
+        catalogue: &Catalogue,
+        limits: &WriteLimits,
+        operations: &[Operation<'_>],
+    ) -> Result<Prepared> {
+        let rules = check_tables(catalogue, operations)?;
+        let changes = operations.iter().map(|operation| operation.index_changes.len());
+        let entries = changes.fold(0, usize::saturating_add);
+        // Before memory is taken for them.
+        limits.check_batch(operations.len().saturating_add(entries), 0)?;
+        let mut prepared = Prepared::default();
+        prepared.derive_heads(operations, &rules)?;
+        prepared.make_entries(operations)?;
+        Ok(prepared)
+    }
+
+    /// The number of entries of indexes, which go first.
+    pub(crate) fn index_entries(&self) -> usize {
+        self.entries.len()
+    }
+
     fn derive_heads(&mut self, operations: &[Operation<'_>], rules: &Rules) -> Result<()> {
         let mut head = Vec::new();
         for (position, rule) in rules {
@@ -154,7 +151,7 @@ impl Prepared {
     }
 
     /// The entries of indexes, and behind them the operations with their derived heads.
-    fn expand<'a>(&'a self, operations: &[Operation<'a>]) -> Vec<Operation<'a>> {
+    pub(crate) fn expand<'a>(&'a self, operations: &[Operation<'a>]) -> Vec<Operation<'a>> {
         let entry = |entry: &EntryChange| {
             let key = &self.bytes[entry.key.clone()];
             let operation = match entry.kind {

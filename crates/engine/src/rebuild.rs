@@ -5,8 +5,9 @@ use std::path::Path;
 use pellucid_io::ByCalls;
 
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
-use crate::engine::{Engine, LEDGER_FOLDER, take_lock};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::folder::{LEDGER_FOLDER, take_lock};
 use crate::journal::{JOURNAL_FOLDER, list_segments, segment_path};
 use crate::ledger::Manifest;
 use crate::options::EngineOptions;

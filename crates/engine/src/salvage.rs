@@ -17,11 +17,12 @@ use pellucid_io::{ByCalls, File, FileSystem, MapMode};
 
 use crate::backup::claim;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
-use crate::engine::{Engine, take_lock};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::folder::take_lock;
 use crate::journal::{
-    Found, JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, renewed_bytes,
-    segment_path, verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, SegmentSummary, Stretch, current_segments, list_segments, segment_path,
+    verify_segment, walk_records, write_segment,
 };
 use crate::ledger::Manifest;
 use crate::mapped::unreadable_parts;
@@ -98,12 +99,12 @@ struct Place {
 /// # let options = EngineOptions { file_system: files.clone(), ..EngineOptions::default() };
 /// # let engine = Engine::open("/store", options.clone())?;
 /// # let table = engine.table("t")?;
-/// # engine.put(table, b"key", b"", b"value", Acknowledgement::Os, &mut Timeline::off())?;
+/// # engine.put(table, b"key", b"value")?;
 /// # engine.close()?;
 /// let salvaged = salvage("/store", "/salvaged", options.clone())?;
 /// assert_eq!((salvaged.records, salvaged.lost), (2, vec![]));
 /// let engine = Engine::open("/salvaged", options)?;
-/// assert!(engine.get(table, b"key", &mut Timeline::off())?.is_some());
+/// assert!(engine.get(table, b"key")?.is_some());
 /// # Ok(())
 /// # }
 /// ```
@@ -160,7 +161,6 @@ fn write_journal(
     last_sequence: u64,
 ) -> Result<()> {
     let (mut rest, mut first, mut number) = (places, 1, 1);
-    let seed = checksum_seed(&[identity]);
     let mut source = Source { files, paths, open: None };
     while first <= last_sequence {
         let mut size_bytes = 0;
@@ -180,10 +180,7 @@ fn write_journal(
             Some(place) if u32::try_from(last - first).is_err() => place.sequence,
             _ => first,
         };
-        let records = taken.iter().map(|place| {
-            let bytes = source.read(place)?;
-            Ok((place.sequence, renewed_bytes(bytes, seed)))
-        });
+        let records = taken.iter().map(|place| Ok((place.sequence, source.read(place)?)));
         write_segment(files, &segment_path(to, number), identity, number, (begin, last), records)?;
         (rest, first, number) = (left, last + 1, number + 1);
     }
@@ -312,10 +309,10 @@ impl Reader<'_> {
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
         walk_records(map.bytes(), (identity, number, seed), first_sequence, |found| match found {
-            Found::Record { sequence, offset, length } => {
+            Stretch::Record { sequence, offset, length } => {
                 self.places.push(Place { sequence, segment: index, offset, length });
             }
-            Found::Damage { offset, length, after, before } => {
+            Stretch::Damage { offset, length, after, before } => {
                 unnamed.retain(|part| !touches(part, offset, length));
                 let is_unreadable = is_unreadable(offset, length);
                 salvaged.lose(Lost {

@@ -4,14 +4,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ahead::Ahead;
-use crate::catalogue::TableId;
 use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
-use crate::engine::Inner;
 use crate::error::Result;
-use crate::ledger::{self, FoundEntry, KeyRange, LedgerScan, SnapshotGuard};
+use crate::expiry::MarkedTime;
+use crate::key_range::internal_range;
+use crate::ledger::{self, FoundEntry, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
+use crate::open_store::OpenStore;
+use crate::read_mode::ReadMode;
+use crate::table_id::TableId;
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key to the largest.
@@ -31,9 +34,10 @@ impl Direction {
 
 /// The keys of a range at one moment, one after another.
 pub struct Scan {
-    inner: Arc<Inner>,
+    store: Arc<OpenStore>,
     ledger_scan: LedgerScan,
     ahead: Ahead,
+    mode: ReadMode,
     /// Keeps what the scan sees for as long as it goes on.
     _guard: Arc<SnapshotGuard>,
 }
@@ -46,29 +50,37 @@ impl std::fmt::Debug for Scan {
 
 impl Scan {
     pub(crate) fn new(
-        inner: Arc<Inner>,
+        store: Arc<OpenStore>,
         guard: Arc<SnapshotGuard>,
         table: TableId,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Scan> {
         let range = internal_range(table.0, bounds);
         let (range, at) = (range.as_key_range(), guard.sequence());
-        let ledger_scan = inner.ledger.scan(range, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
+        let ledger_scan = store.ledger.scan(range, direction.in_ledger(), at, mode)?;
+        Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 
     pub(crate) fn of_stem(
-        inner: Arc<Inner>,
+        store: Arc<OpenStore>,
         guard: Arc<SnapshotGuard>,
         (table, stem): (TableId, &[u8]),
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Scan> {
         let mut internal = InternalKey::empty();
         internal.set(table.0, stem)?;
         let (stem, at) = (internal.as_bytes(), guard.sequence());
-        let ledger_scan = inner.ledger.scan_stem(stem, direction.in_ledger(), at)?;
-        Ok(Scan { inner, ledger_scan, ahead: Ahead::default(), _guard: guard })
+        let ledger_scan = store.ledger.scan_stem(stem, direction.in_ledger(), at, mode)?;
+        Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
+    }
+
+    /// Sets whether the scan may wait for the medium from now on.
+    pub fn set_mode(&mut self, mode: ReadMode) {
+        self.mode = mode;
+        self.ledger_scan.set_mode(mode);
     }
 
     /// The next key with its head and value; `None` at the end.
@@ -77,10 +89,12 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
+        let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
-        let Some(row) = self.ahead.next(&inner.journal, find)? else { return Ok(None) };
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
+        let Some(row) = self.ahead.next(self.store.journal.segments(), self.mode, find)? else {
+            return Ok(None);
+        };
         let value = row.value?;
         let object = Object { head: Head::taken_from(row.found), value };
         Ok(Some((&row.key[TABLE_PREFIX_LENGTH..], object)))
@@ -91,16 +105,16 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let (inner, ledger_scan) = (&*self.inner, &mut self.ledger_scan);
+        let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
         if self.ahead.is_empty() {
             // Nothing is waited for, so nothing need be found ahead and kept.
             let mut found = FoundEntry::nothing();
-            let is_there = find_live(inner, ledger_scan, &mut found)?;
+            let is_there = find_live(time, ledger_scan, &mut found)?;
             let key = ledger_scan.key();
             return Ok(is_there.then(|| (&key[TABLE_PREFIX_LENGTH..], Head::from_found(found))));
         }
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(inner, ledger_scan, key, found);
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
         let Some((key, found)) = self.ahead.next_found(find)? else { return Ok(None) };
         Ok(Some((&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
     }
@@ -109,12 +123,12 @@ impl Scan {
 /// As [`find_live`], with a copy of the key.
 #[inline]
 fn advance(
-    inner: &Inner,
+    time: &MarkedTime,
     ledger_scan: &mut LedgerScan,
     key: &mut Vec<u8>,
     found: &mut FoundEntry,
 ) -> Result<bool> {
-    let is_there = find_live(inner, ledger_scan, found)?;
+    let is_there = find_live(time, ledger_scan, found)?;
     if is_there {
         key.clear();
         key.extend_from_slice(ledger_scan.key());
@@ -124,43 +138,15 @@ fn advance(
 
 /// Moves on to the next live key, and says whether there was one.
 #[inline]
-fn find_live(inner: &Inner, ledger_scan: &mut LedgerScan, found: &mut FoundEntry) -> Result<bool> {
+fn find_live(
+    time: &MarkedTime,
+    ledger_scan: &mut LedgerScan,
+    found: &mut FoundEntry,
+) -> Result<bool> {
     while ledger_scan.find_next(found)? {
-        if inner.time.is_live(found) {
+        if time.is_live(found) {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// A range of internal keys.
-pub(crate) struct InternalRange {
-    start: Bound<Vec<u8>>,
-    end: Bound<Vec<u8>>,
-}
-
-impl InternalRange {
-    pub(crate) fn as_key_range(&self) -> KeyRange<'_> {
-        KeyRange {
-            start: self.start.as_ref().map(Vec::as_slice),
-            end: self.end.as_ref().map(Vec::as_slice),
-        }
-    }
-}
-
-/// The range of internal keys that `bounds` within `table` stand for.
-pub(crate) fn internal_range(
-    table: u16,
-    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
-) -> InternalRange {
-    let internal = |key: &[u8]| [&table.to_be_bytes()[..], key].concat();
-    let start = match start {
-        Bound::Unbounded => Bound::Included(internal(&[])),
-        bound => bound.map(internal),
-    };
-    let end = match (end, table.checked_add(1)) {
-        (Bound::Unbounded, Some(next)) => Bound::Excluded(next.to_be_bytes().to_vec()),
-        (bound, _) => bound.map(internal),
-    };
-    InternalRange { start, end }
 }

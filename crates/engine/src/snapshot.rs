@@ -1,23 +1,27 @@
 //! Snapshots: the store as it was at one moment.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
 
-use crate::catalogue::TableId;
-use crate::engine::{Engine, Inner};
 use crate::error::Result;
+use crate::index::{IndexEntry, IndexScan};
 use crate::ledger::SnapshotGuard;
 use crate::object::{Head, Object};
+use crate::open_store::OpenStore;
+use crate::read_mode::ReadMode;
 use crate::scan::{Direction, Scan};
+use crate::selection::Selection;
+use crate::table_id::{IndexId, TableId};
 
-/// The store as it was at one moment. It costs next to nothing to take; while it is held, what it
-/// sees stays in the tables.
+/// The store as it was at one moment. It costs next to nothing to take; while it is held, the
+/// entries that it sees stay in the tables.
 #[derive(Clone)]
 pub struct Snapshot {
-    inner: Arc<Inner>,
+    store: Arc<OpenStore>,
     guard: Arc<SnapshotGuard>,
+    mode: ReadMode,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -26,57 +30,16 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-impl Engine {
-    /// The store as it is now.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        let guard = Arc::new(self.inner.ledger.register_snapshot());
-        Snapshot { inner: Arc::clone(&self.inner), guard }
-    }
-
-    /// The keys of a range, as they are now.
-    ///
-    /// ```
-    /// # use pellucid_account::Timeline;
-    /// # use pellucid_engine::*;
-    /// use std::ops::Bound;
-    /// # fn main() -> Result<()> {
-    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
-    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
-    /// # let engine = Engine::open("/store", options)?;
-    /// # let table = engine.table("t")?;
-    /// # let mut timeline = Timeline::off();
-    /// for key in [b"a", b"b", b"c"] {
-    ///     engine.put(table, key, b"", b"value", Acknowledgement::Os, &mut timeline)?;
-    /// }
-    /// let end = Bound::Excluded(&b"c"[..]);
-    /// let mut scan = engine.scan(table, Bound::Unbounded, end, Direction::Backward)?;
-    /// let mut keys = Vec::new();
-    /// while let Some((key, _object)) = scan.next()? {
-    ///     keys.push(key.to_vec());
-    /// }
-    /// assert_eq!(keys, [b"b", b"a"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Engine::get`].
-    pub fn scan(
-        &self,
-        table: TableId,
-        start: Bound<&[u8]>,
-        end: Bound<&[u8]>,
-        direction: Direction,
-    ) -> Result<Scan> {
-        self.snapshot().scan(table, start, end, direction)
-    }
-}
-
 impl Snapshot {
-    /// What a scan needs.
-    pub(crate) fn parts(&self) -> (Arc<Inner>, Arc<SnapshotGuard>) {
-        (Arc::clone(&self.inner), Arc::clone(&self.guard))
+    /// The store as it is now, with the mode of all reads and scans.
+    pub(crate) fn of(store: &Arc<OpenStore>, mode: ReadMode) -> Snapshot {
+        let guard = Arc::new(store.ledger.register_snapshot());
+        Snapshot { store: Arc::clone(store), guard, mode }
+    }
+
+    /// The parts of a scan.
+    fn parts(&self) -> (Arc<OpenStore>, Arc<SnapshotGuard>, ReadMode) {
+        (Arc::clone(&self.store), Arc::clone(&self.guard), self.mode)
     }
 
     /// The sequence number of the last write that the snapshot sees.
@@ -85,36 +48,40 @@ impl Snapshot {
         self.guard.sequence()
     }
 
-    /// As [`Engine::get`], at the moment of the snapshot.
+    /// As [`crate::Engine::get`], at the moment of the snapshot.
     ///
     /// # Errors
-    /// As [`Engine::get`].
-    pub fn get(
+    /// As [`crate::Engine::get`].
+    pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
+        self.get_timed(table, key, &mut Timeline::off())
+    }
+
+    /// As [`Snapshot::get`], with the parts of the read in `timeline`.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::get`].
+    pub fn get_timed(
         &self,
         table: TableId,
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
-        self.inner.get_at(table, key, self.sequence(), timeline)
+        self.store.reader.get(table, key, self.sequence(), self.mode, timeline)
     }
 
-    /// As [`Engine::head`], at the moment of the snapshot.
+    /// As [`crate::Engine::head`], at the moment of the snapshot.
     ///
     /// # Errors
-    /// As [`Engine::get`].
-    pub fn head(
-        &self,
-        table: TableId,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Result<Option<Head>> {
-        self.inner.head_at(table, key, self.sequence(), timeline)
+    /// As [`crate::Engine::get`].
+    pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
+        let timeline = &mut Timeline::off();
+        self.store.reader.head(table, key, self.sequence(), self.mode, timeline)
     }
 
-    /// As [`Engine::scan`], at the moment of the snapshot.
+    /// As [`crate::Engine::scan`], at the moment of the snapshot.
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`crate::Engine::get`].
     pub fn scan(
         &self,
         table: TableId,
@@ -122,8 +89,8 @@ impl Snapshot {
         end: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Scan> {
-        let (inner, guard) = self.parts();
-        Scan::new(inner, guard, table, (start, end), direction)
+        let (store, guard, mode) = self.parts();
+        Scan::new(store, guard, table, (start, end), direction, mode)
     }
 
     /// The keys of a stem, which has to be a whole one by the table's rule
@@ -144,7 +111,7 @@ impl Snapshot {
     /// let table = engine.table("by colour")?;
     /// # let mut timeline = Timeline::off();
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
-    ///     engine.put(table, key.as_bytes(), b"", b"", Acknowledgement::Os, &mut timeline)?;
+    ///     engine.put(table, key.as_bytes(), b"")?;
     /// }
     /// let mut scan = engine.snapshot().scan_stem(table, b"red:", Direction::Forward)?;
     /// let mut keys = Vec::new();
@@ -157,9 +124,143 @@ impl Snapshot {
     /// ```
     ///
     /// # Errors
-    /// As [`Engine::get`].
+    /// As [`crate::Engine::get`].
     pub fn scan_stem(&self, table: TableId, stem: &[u8], direction: Direction) -> Result<Scan> {
-        let (inner, guard) = self.parts();
-        Scan::of_stem(inner, guard, (table, stem), direction)
+        let (store, guard, mode) = self.parts();
+        Scan::of_stem(store, guard, (table, stem), direction, mode)
+    }
+
+    /// The entries of an index whose terms are selected.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::get`], and [`crate::Error::IndexUnknown`].
+    pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
+        let (store, guard, mode) = self.parts();
+        IndexScan::new(store, guard, index, selection, None, mode)
+    }
+
+    /// As [`Snapshot::scan_index`], but only the entries that come behind the entry of `key` under
+    /// `term` in the selection's direction, whether that entry is there or not: the next page.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan_index`], and [`crate::Error::TermLength`] and
+    /// [`crate::Error::KeyLength`] if there cannot be such an entry.
+    pub fn scan_index_after(
+        &self,
+        index: IndexId,
+        selection: &Selection<'_>,
+        term: &[u8],
+        key: &[u8],
+    ) -> Result<IndexScan> {
+        let (store, guard, mode) = self.parts();
+        IndexScan::new(store, guard, index, selection, Some((term, key)), mode)
+    }
+
+    /// Gives `each` the selected keys, with its last answer; returns the last one.
+    /// The journal is not touched.
+    ///
+    /// ```
+    /// # use pellucid_account::Timeline;
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// # let table = engine.table("t")?;
+    /// # let mut timeline = Timeline::off();
+    /// use std::ops::ControlFlow;
+    ///
+    /// for key in [b"a", b"b", b"c"] {
+    ///     engine.put(table, key, b"value")?;
+    /// }
+    /// let snapshot = engine.snapshot();
+    /// engine.delete(table, b"a")?;
+    /// let count = |count: u64, _key: &[u8]| ControlFlow::Continue(count + 1);
+    /// assert_eq!(snapshot.fold_keys(table, &Selection::default(), 0, count)?, 3);
+    /// assert_eq!(engine.snapshot().fold_keys(table, &Selection::default(), 0, count)?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crate::Engine::get`].
+    pub fn fold_keys<A>(
+        &self,
+        table: TableId,
+        selection: &Selection<'_>,
+        first: A,
+        mut each: impl FnMut(A, &[u8]) -> ControlFlow<A, A>,
+    ) -> Result<A> {
+        self.fold_heads(table, selection, first, |folded, key, _| each(folded, key))
+    }
+
+    /// As [`Snapshot::fold_keys`], with the heads.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::get`].
+    pub fn fold_heads<A>(
+        &self,
+        table: TableId,
+        selection: &Selection<'_>,
+        first: A,
+        mut each: impl FnMut(A, &[u8], &Head) -> ControlFlow<A, A>,
+    ) -> Result<A> {
+        let Selection { start, end, direction, limit } = *selection;
+        let mut scan = self.scan(table, start, end, direction)?;
+        let mut folded = first;
+        for _ in 0..limit {
+            let Some((key, head)) = scan.next_head()? else { break };
+            match each(folded, key, &head) {
+                ControlFlow::Continue(next) => folded = next,
+                ControlFlow::Break(last) => return Ok(last),
+            }
+        }
+        Ok(folded)
+    }
+
+    /// As [`Snapshot::fold_keys`], with heads and values.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::get`].
+    pub fn fold_objects<A>(
+        &self,
+        table: TableId,
+        selection: &Selection<'_>,
+        first: A,
+        mut each: impl FnMut(A, &[u8], &Object) -> ControlFlow<A, A>,
+    ) -> Result<A> {
+        let Selection { start, end, direction, limit } = *selection;
+        let mut scan = self.scan(table, start, end, direction)?;
+        let mut folded = first;
+        for _ in 0..limit {
+            let Some((key, object)) = scan.next()? else { break };
+            match each(folded, key, &object) {
+                ControlFlow::Continue(next) => folded = next,
+                ControlFlow::Break(last) => return Ok(last),
+            }
+        }
+        Ok(folded)
+    }
+
+    /// As [`Snapshot::fold_keys`], with the entries of an index whose terms are selected.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::scan_index`].
+    pub fn fold_index<A>(
+        &self,
+        index: IndexId,
+        selection: &Selection<'_>,
+        first: A,
+        mut each: impl FnMut(A, IndexEntry<'_>) -> ControlFlow<A, A>,
+    ) -> Result<A> {
+        let mut scan = self.scan_index(index, selection)?;
+        let mut folded = first;
+        while let Some(entry) = scan.next()? {
+            match each(folded, entry) {
+                ControlFlow::Continue(next) => folded = next,
+                ControlFlow::Break(last) => return Ok(last),
+            }
+        }
+        Ok(folded)
     }
 }

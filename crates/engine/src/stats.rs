@@ -1,7 +1,7 @@
 //! Figures of an engine.
 
 use crate::budget::Shares;
-use crate::collect::Collected;
+use crate::journal::Collected;
 use crate::ledger::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats, Step};
 use crate::tally::{Count, FOUND_PLACES, Tally};
 

@@ -8,7 +8,6 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -77,7 +76,7 @@ fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
         let engine = Engine::open(SALVAGED, options(&files)).unwrap();
         let mut lost = 0;
         for (key, sequence) in (0..KEYS).zip(&sequences) {
-            match engine.get(table, &key.to_le_bytes(), &mut Timeline::off()).unwrap() {
+            match engine.get(table, &key.to_le_bytes()).unwrap() {
                 Some(object) => assert_eq!(object.value, value(key)[..]),
                 None => {
                     lost += 1;
@@ -105,6 +104,6 @@ fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
         outcome => panic!("{outcome:?}"),
     }
     let engine = Engine::open(STORE, options(&files)).unwrap();
-    let found = engine.get(table, &1_u64.to_le_bytes(), &mut Timeline::off()).unwrap().unwrap();
+    let found = engine.get(table, &1_u64.to_le_bytes()).unwrap().unwrap();
     assert_eq!(found.value, value(1)[..]);
 }

@@ -12,7 +12,6 @@ use std::ops::Bound;
 use std::path::Path;
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger,
@@ -22,7 +21,7 @@ use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 fn delete(engine: &Engine, table: TableId, key: &[u8]) {
-    engine.delete(table, key, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    engine.delete(table, key).unwrap();
 }
 
 /// Small segments, so that a hundred records are many of them.
@@ -70,7 +69,7 @@ fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
     let before = engine.stats();
     let heads: Vec<u64> = (0..50)
         .map(|number| {
-            let head = engine.head(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+            let head = engine.head(table, &key(number)).unwrap().unwrap();
             head.sequence
         })
         .collect();
@@ -81,7 +80,7 @@ fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
     assert!(collected.segments > 5 && after.segments < before.segments);
     assert_eq!(after.collected, collected);
     for number in 0..50 {
-        let object = engine.get(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+        let object = engine.get(table, &key(number)).unwrap().unwrap();
         assert_eq!(object.head.sequence, heads[number as usize]);
         assert_eq!(*object.value, [9; 100]);
     }
@@ -105,8 +104,7 @@ fn what_the_ledger_dropped_is_thrown_away_unread() {
         let table = engine.table("t").unwrap();
         for round in 1..=2 {
             for number in 0..100 {
-                let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
-                engine.put(table, &key(number), b"", &[round; 100], os, &mut timeline).unwrap();
+                engine.put(table, &key(number), &[round; 100]).unwrap();
             }
         }
         settle(&engine);
@@ -143,9 +141,8 @@ fn the_books_are_exact() {
             } else {
                 let value = vec![round; choose.below(200) as usize];
                 let head = if choose.below(2) == 0 { &b"head"[..] } else { b"" };
-                let mut timeline = Timeline::off();
                 let os = Acknowledgement::Os;
-                engine.put(table, &key, head, &value, os, &mut timeline).unwrap();
+                engine.write(&[Operation::put(table, &key, &value).with_head(head)], os).unwrap();
             }
         }
         settle(&engine);
@@ -247,7 +244,7 @@ fn a_snapshot_keeps_its_records() {
     let snapshot = engine.snapshot();
     let mut held_scan =
         engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
-    let held_value = engine.get(table, &key(7), &mut Timeline::off()).unwrap().unwrap().value;
+    let held_value = engine.get(table, &key(7)).unwrap().unwrap().value;
     for number in 0..100 {
         if number % 2 == 0 {
             delete(&engine, table, &key(number));
@@ -259,7 +256,7 @@ fn a_snapshot_keeps_its_records() {
     settle(&engine);
     engine.collect().unwrap();
     for number in 0..100 {
-        let object = snapshot.get(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+        let object = snapshot.get(table, &key(number)).unwrap().unwrap();
         assert_eq!(*object.value, [1; 100]);
         let (found, object) = held_scan.next().unwrap().unwrap();
         assert_eq!((found, &*object.value), (&key(number)[..], &[1; 100][..]));
@@ -481,7 +478,7 @@ fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
 
 fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64) {
     let operation = Operation::put(table, key, &[5; 200]).with_expiry(expires_at_ms);
-    engine.write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    engine.write(&[operation], Acknowledgement::Os).unwrap();
 }
 
 /// An expired value hides what was there before it, even after its ledger entry has gone.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, IndexChange,
     IndexId, Operation, Selection, TableId,
@@ -51,25 +50,24 @@ fn write_pairs(engine: &Engine, table: TableId, counter: &AtomicU64, seed: u64) 
         let mut batch = Batch::new();
         batch.put(table, &left, b"", &value);
         batch.put(table, &right, b"", &value);
-        engine.write(&batch, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        engine.write(&batch, Acknowledgement::Os).unwrap();
     }
 }
 
 fn read_pairs(engine: &Engine, table: TableId, stop: &AtomicBool, seed: u64) {
     let mut random = SeededRandom::new(seed);
-    let mut timeline = Timeline::off();
     let mut last = vec![0; PAIRS as usize];
     while !stop.load(Ordering::Relaxed) {
         let number = random.below(PAIRS);
         let (left, right) = pair(number);
-        if let Some(object) = engine.get(table, &left, &mut timeline).unwrap() {
+        if let Some(object) = engine.get(table, &left).unwrap() {
             let seen = &mut last[number as usize];
             assert!(object.head.sequence >= *seen, "a key goes back in time");
             *seen = object.head.sequence;
         }
         let snapshot = engine.snapshot();
         let value = |key: &[u8]| {
-            let object = snapshot.get(table, key, &mut Timeline::off()).unwrap();
+            let object = snapshot.get(table, key).unwrap();
             object.map(|object| object.value.to_vec())
         };
         assert_eq!(value(&left), value(&right), "a snapshot sees half a batch");
@@ -134,15 +132,14 @@ fn a_counter_by_compare_and_set_loses_no_increment() {
     let table = engine.table("t").unwrap();
     put(&engine, table, b"counter", &0_u64.to_le_bytes()).unwrap();
     let increment = || {
-        let mut timeline = Timeline::off();
         let mut done = 0;
         while done < 1_000 {
-            let object = engine.get(table, b"counter", &mut timeline).unwrap().unwrap();
+            let object = engine.get(table, b"counter").unwrap().unwrap();
             let value = u64::from_le_bytes((*object.value).try_into().unwrap()) + 1;
             let bytes = value.to_le_bytes();
             let operation = Operation::put(table, b"counter", &bytes)
                 .with_condition(Condition::Sequence(object.head.sequence));
-            match engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline) {
+            match engine.write(&[operation], Acknowledgement::Os) {
                 Ok(_) => done += 1,
                 Err(Error::ConditionFailed { .. }) => {}
                 Err(error) => panic!("{error}"),
@@ -182,11 +179,10 @@ fn writers_that_wait_for_the_medium_share_syncs_and_lose_nothing() {
 /// Moves objects from term to term, each time on the condition that nobody else has.
 fn move_objects(engine: &Engine, table: TableId, index: IndexId, seed: u64) {
     let mut random = SeededRandom::new(seed);
-    let mut timeline = Timeline::off();
     for _ in 0..MOVES {
         let key = [random.below(MOVED_KEYS) as u8];
         let new = [random.below(5) as u8];
-        let found = engine.get(table, &key, &mut timeline).unwrap();
+        let found = engine.get(table, &key).unwrap();
         let old = found.as_ref().map(|object| object.value.to_vec());
         let condition =
             found.map_or(Condition::Absent, |object| Condition::Sequence(object.head.sequence));
@@ -200,7 +196,7 @@ fn move_objects(engine: &Engine, table: TableId, index: IndexId, seed: u64) {
             }
         };
         let operation = operation.with_index_changes(&changes).with_condition(condition);
-        match engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline) {
+        match engine.write(&[operation], Acknowledgement::Os) {
             Ok(_) | Err(Error::ConditionFailed { .. }) => {}
             Err(error) => panic!("{error}"),
         }

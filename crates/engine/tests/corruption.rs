@@ -12,7 +12,6 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Compression, Engine, EngineOptions, Error, TableOptions, rebuild_ledger, verify,
 };
@@ -56,7 +55,7 @@ fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
     let table = engine.table("t").unwrap();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 0x10).unwrap();
-    match engine.get(table, b"b", &mut Timeline::off()) {
+    match engine.get(table, b"b") {
         Err(Error::Corruption { path: named, offset: at, .. }) => {
             assert_eq!(named, path);
             assert!(at < offset && offset - at < 64, "the record begins before its value");
@@ -66,7 +65,7 @@ fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
     // Its neighbours are as they were, and so is what the ledger knows of it.
     assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
-    assert!(engine.head(table, b"b", &mut Timeline::off()).unwrap().is_some());
+    assert!(engine.head(table, b"b").unwrap().is_some());
 }
 
 #[test]
@@ -188,7 +187,7 @@ fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
             Ok(found) => assert_eq!(found, Some(value.to_vec())),
             Err(_) => is_noticed = true,
         }
-        match engine.head(table, key, &mut Timeline::off()) {
+        match engine.head(table, key) {
             Ok(head) => assert_eq!(&*head.expect("it is there").metadata, b"head"),
             Err(_) => is_noticed = true,
         }

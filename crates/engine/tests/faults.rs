@@ -12,7 +12,6 @@ mod common;
 use std::sync::mpsc;
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_engine::{Engine, Error, TableId};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
@@ -82,7 +81,7 @@ fn round(outcome: &mut Outcome, engine: &Engine, table: TableId, choose: &mut Ch
         outcome.oracle.durable(last);
     }
     let key = choose.key();
-    if let Some(object) = outcome.note(engine.get(table, &key, &mut Timeline::off())) {
+    if let Some(object) = outcome.note(engine.get(table, &key)) {
         let value = object.map(|object| object.value.to_vec());
         assert_eq!(value.as_ref(), outcome.oracle.map.get(&key).map(|held| &held.value));
     }
@@ -174,13 +173,7 @@ fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
     assert_eq!(engine.stats().published_sequence, last, "nothing was written");
     assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"1".to_vec()));
     assert_eq!(get(&engine, table, b"x").unwrap(), None);
-    let mut timeline = Timeline::off();
-    assert!(
-        engine
-            .head(table, format!("k{}", written - 1).as_bytes(), &mut timeline)
-            .unwrap()
-            .is_some()
-    );
+    assert!(engine.head(table, format!("k{}", written - 1).as_bytes()).unwrap().is_some());
     // The store opens on the full disk, and works again once there is room.
     let killed = files.kill();
     killed.set_faults(Faults { space_bytes: Some(killed.used_bytes()), ..Faults::default() });

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Engine, EngineOptions, SAMPLED_EVERY, TableId, TableOptions,
+    Acknowledgement, Engine, EngineOptions, Operation, SAMPLED_EVERY, TableId, TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -36,13 +35,17 @@ fn key(number: u64) -> [u8; 8] {
 
 fn put(engine: &Engine, table: TableId, keys: std::ops::Range<u64>) {
     for number in keys {
-        let timeline = &mut Timeline::off();
-        engine.put(table, &key(number), b"hd", b"value", Acknowledgement::Os, timeline).unwrap();
+        engine
+            .write(
+                &[Operation::put(table, &key(number), b"value").with_head(b"hd")],
+                Acknowledgement::Os,
+            )
+            .unwrap();
     }
 }
 
 fn get(engine: &Engine, table: TableId, number: u64) -> bool {
-    engine.get(table, &key(number), &mut Timeline::off()).unwrap().is_some()
+    engine.get(table, &key(number)).unwrap().is_some()
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn look_ups_are_counted_where_they_end() {
     put(&engine, table, 2 * KEYS..3 * KEYS);
     let before = engine.stats();
     assert!((0..4 * KEYS).all(|number| get(&engine, table, number) == (number < 3 * KEYS)));
-    let head = engine.head(table, &key(0), &mut Timeline::off()).unwrap();
+    let head = engine.head(table, &key(0)).unwrap();
     assert!(head.is_some());
     let after = engine.stats();
     let found = |place: fn(&pellucid_engine::ReadFigures) -> u64| {
@@ -145,8 +148,8 @@ fn waits_for_the_medium_are_counted_with_their_parts() {
     let files = Arc::new(SimulatedFileSystem::new());
     let (engine, table) = open(&files);
     let put = |number: u64| {
-        let (key, timeline) = (key(number), &mut Timeline::off());
-        engine.put(table, &key, b"", b"value", Acknowledgement::Disk, timeline).unwrap()
+        let key = key(number);
+        engine.write(&[Operation::put(table, &key, b"value")], Acknowledgement::Disk).unwrap()
     };
     assert_eq!(engine.stats().durability, pellucid_engine::DurabilityFigures::default());
     let written = put(1);

@@ -1,10 +1,10 @@
 //! Stores of every released format version open, and hold what they held.
 //!
 //! Each folder in `golden` was written by its test with its name in the environment variable
-//! `PELLUCID_GOLDEN`, once, and stays as it is: a build that cannot read it cannot read what its
-//! users have. `version-1` has definitions of tables in version 1, `definitions-2` in version 2,
-//! `packed` what is compressed, and values that the ledger holds. All three have records with long
-//! headers alone; `version-2` is as `version-1`, with short ones.
+//! `PELLUCID_GOLDEN`, once, and stays as it is from the release of its format version on: a build
+//! that cannot read it cannot read what its users have. `version-1` has records of all kinds,
+//! `definitions` tables with options and indexes, `packed` compressed values, and values that the
+//! ledger holds.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use common::tables::{Brief, brief, head_only, ruled};
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Compression, Direction, Engine, EngineOptions, IndexChange, Operation,
@@ -35,12 +34,10 @@ const WRITTEN_AT_MS: u64 = 1_800_000_000_000;
 const LATER_MS: u64 = WRITTEN_AT_MS + 5_000;
 const KEYS: u8 = 120;
 
-/// Definitions of tables in version 1.
+/// Records of all kinds.
 const VERSION_1: &str = "version-1";
-/// The same with short headers.
-const VERSION_2: &str = "version-2";
 /// Tables with options, and indexes.
-const DEFINITIONS_2: &str = "definitions-2";
+const DEFINITIONS: &str = "definitions";
 
 /// Values and blocks that are compressed, and values held in the ledger.
 const PACKED: &str = "packed";
@@ -73,7 +70,6 @@ fn write(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
     let engine = Engine::open(directory, options(clock)).unwrap();
     let (fruit, other) = (engine.table("fruit").unwrap(), engine.table("other").unwrap());
-    let mut timeline = Timeline::off();
     for key in 0..KEYS {
         put(&engine, fruit, &[key], b"old").unwrap();
     }
@@ -82,17 +78,17 @@ fn write(directory: &Path) {
         let expires_at_ms = if key % 10 == 5 { LATER_MS } else { 0 };
         let operation = Operation::put(fruit, std::slice::from_ref(&key), &value);
         let operation = operation.with_head(b"a head").with_expiry(expires_at_ms);
-        engine.write_operations(&[operation], Acknowledgement::Os, &mut timeline).unwrap();
+        engine.write(&[operation], Acknowledgement::Os).unwrap();
     }
     engine.flush().unwrap();
     engine.compact().unwrap();
     engine.collect().unwrap();
     for key in (0..KEYS).step_by(10) {
-        engine.delete(fruit, &[key], Acknowledgement::Os, &mut timeline).unwrap();
+        engine.delete(fruit, &[key]).unwrap();
     }
     engine.flush().unwrap();
     let batch = [b"a", b"b"].map(|key| Operation::put(other, key, b"in a batch"));
-    engine.write_operations(&batch, Acknowledgement::Disk, &mut timeline).unwrap();
+    engine.write(&batch, Acknowledgement::Disk).unwrap();
     engine.wait_durable(engine.stats().published_sequence).unwrap();
     put(&engine, other, b"c", b"after a mark").unwrap();
     assert!(engine.stats().collected.segments > 0);
@@ -103,7 +99,7 @@ fn check(engine: &Engine, now_ms: u64) {
     let fruit = engine.table("fruit").unwrap();
     for key in 0..KEYS {
         let is_there = key % 10 != 0 && (key % 10 != 5 || now_ms < LATER_MS);
-        let object = engine.get(fruit, &[key], &mut Timeline::off()).unwrap();
+        let object = engine.get(fruit, &[key]).unwrap();
         assert_eq!(object.is_some(), is_there, "{key}");
         if let Some(object) = object {
             assert_eq!((&*object.value, &*object.head.metadata), (&value(key)[..], &b"a head"[..]));
@@ -149,11 +145,11 @@ fn write_tables(directory: &Path) {
             Operation::put(letters, &key, &value),
             Operation::put(seen, &key, b"").with_head(&key),
         ];
-        engine.write_operations(&operations, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        engine.write(&operations, Acknowledgement::Os).unwrap();
         if number % 10 == 0 {
             let remove = [IndexChange::remove(by_parity, &terms[0])];
             let delete = Operation::delete(books, &key).with_index_changes(&remove);
-            engine.write_operations(&[delete], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+            engine.write(&[delete], Acknowledgement::Os).unwrap();
         }
         if number == KEYS / 2 {
             engine.flush().unwrap();
@@ -177,10 +173,10 @@ fn check_tables(engine: &Engine, now_ms: u64) {
     assert_eq!((engine.tables().len(), engine.indexes(books).len()), (3, 2));
     for number in 0..KEYS {
         let (key, value) = ([b'b', number], value(number));
-        let letter = engine.get(letters, &key, &mut Timeline::off()).unwrap().unwrap();
+        let letter = engine.get(letters, &key).unwrap().unwrap();
         assert_eq!(*letter.value, value);
         assert_eq!(*letter.head.metadata, brief(&key, &value));
-        let head = engine.get(seen, &key, &mut Timeline::off()).unwrap().unwrap();
+        let head = engine.get(seen, &key).unwrap().unwrap();
         assert_eq!((&*head.head.metadata, &*head.value), (&key[..], &b""[..]));
     }
     let entries = |index, is_there: &dyn Fn(u8) -> bool, term: usize| {
@@ -218,17 +214,12 @@ fn copy(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_stores_of_both_versions_hold_what_they_held() {
-    if is_to_be_written(VERSION_2) {
-        write(&golden(VERSION_2));
+fn the_store_holds_what_it_held() {
+    if is_to_be_written(VERSION_1) {
+        write(&golden(VERSION_1));
     }
-    for (name, now_ms) in [
-        (VERSION_1, WRITTEN_AT_MS),
-        (VERSION_1, LATER_MS),
-        (VERSION_2, WRITTEN_AT_MS),
-        (VERSION_2, LATER_MS),
-    ] {
-        let copy = copy(name);
+    for now_ms in [WRITTEN_AT_MS, LATER_MS] {
+        let copy = copy(VERSION_1);
         let clock = SimulatedClock::leaked(now_ms);
         assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
         let engine = Engine::open(copy.path(), options(clock)).unwrap();
@@ -243,60 +234,54 @@ fn the_stores_of_both_versions_hold_what_they_held() {
 }
 
 /// Once nothing of a store is needed any more but what was written last, all records before it are
-/// dead, to the byte: also those whose headers are longer than they would be now, and their copies,
-/// whose are not.
+/// dead, to the byte.
 #[test]
-fn the_books_of_both_versions_are_exact() {
-    for (name, definition_length) in [(VERSION_1, 8), (VERSION_2, 24)] {
-        let copy = copy(name);
-        let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
-        let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
-        let engine = open().unwrap();
-        let lost = |engine: &Engine| {
-            let stats = engine.stats();
-            stats.journal_dead_bytes + stats.journal_marker_bytes
-        };
-        for round in 0..3 {
-            let (other, fruit) = (engine.table("other").unwrap(), engine.table("fruit").unwrap());
-            if round == 1 {
-                engine.collect().unwrap();
-            }
-            for key in [b"a", b"b", b"c"] {
-                put(&engine, other, key, b"new").unwrap();
-            }
-            if round == 2 {
-                for key in 0..KEYS {
-                    engine
-                        .delete(fruit, &[key], Acknowledgement::Os, &mut Timeline::off())
-                        .unwrap();
-                }
-            }
-            engine.flush().unwrap();
-            engine.compact().unwrap();
+fn the_books_are_exact() {
+    let copy = copy(VERSION_1);
+    let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
+    let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
+    let engine = open().unwrap();
+    let lost = |engine: &Engine| {
+        let stats = engine.stats();
+        stats.journal_dead_bytes + stats.journal_marker_bytes
+    };
+    for round in 0..3 {
+        let (other, fruit) = (engine.table("other").unwrap(), engine.table("fruit").unwrap());
+        if round == 1 {
+            engine.collect().unwrap();
         }
-        let collected = lost(&engine);
-        // What is in the active segment has no footer yet; closing seals it.
-        engine.close().unwrap();
-        let engine = open().unwrap();
-        assert_eq!(lost(&engine), collected);
-        let read = |entry: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read(entry.unwrap().path()).unwrap()
-        };
-        let all = records::record_bytes(files().map(read));
-        // Three entries live, with heads, and the definitions of two tables.
-        let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
-        let definition = (40 + 2 + 5 + definition_length as u64).next_multiple_of(8);
-        assert_eq!(all - 3 * entry - 2 * definition, lost(&engine), "{name}");
+        for key in [b"a", b"b", b"c"] {
+            put(&engine, other, key, b"new").unwrap();
+        }
+        if round == 2 {
+            for key in 0..KEYS {
+                engine.delete(fruit, &[key]).unwrap();
+            }
+        }
+        engine.flush().unwrap();
+        engine.compact().unwrap();
     }
+    let collected = lost(&engine);
+    // What is in the active segment has no footer yet; closing seals it.
+    engine.close().unwrap();
+    let engine = open().unwrap();
+    assert_eq!(lost(&engine), collected);
+    let read =
+        |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.unwrap().path()).unwrap();
+    let all = records::record_bytes(files().map(read));
+    // Three entries live, with heads, and the definitions of two tables.
+    let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
+    let definition = (40 + 2 + 5 + 24).next_multiple_of(8);
+    assert_eq!(all - 3 * entry - 2 * definition, lost(&engine));
 }
 
 #[test]
-fn the_tables_and_indexes_of_definitions_2_are_what_they_were() {
-    if is_to_be_written(DEFINITIONS_2) {
-        write_tables(&golden(DEFINITIONS_2));
+fn the_tables_and_indexes_are_what_they_were() {
+    if is_to_be_written(DEFINITIONS) {
+        write_tables(&golden(DEFINITIONS));
     }
     for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy(DEFINITIONS_2);
+        let copy = copy(DEFINITIONS);
         let clock = SimulatedClock::leaked(now_ms);
         let report = verify(copy.path(), &SystemFileSystem).unwrap();
         assert_eq!((report.problems, report.definitions.len()), (Vec::new(), 5));

@@ -13,8 +13,7 @@ use std::ops::Bound;
 use std::path::Path;
 
 use common::*;
-use pellucid_account::Timeline;
-use pellucid_engine::{Direction, Engine, EngineOptions, Error, TableId};
+use pellucid_engine::{Direction, Engine, EngineOptions, Error, Operation, TableId};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
@@ -312,12 +311,13 @@ fn a_snapshot_keeps_its_versions_through_flush_and_merge() {
     put(&engine, table, b"gone", b"old").unwrap();
     let snapshot = engine.snapshot();
     put(&engine, table, b"k", b"new").unwrap();
-    let mut timeline = Timeline::off();
-    engine.delete(table, b"gone", pellucid_engine::Acknowledgement::Os, &mut timeline).unwrap();
+    engine
+        .write(&[Operation::delete(table, b"gone")], pellucid_engine::Acknowledgement::Os)
+        .unwrap();
     engine.flush().unwrap();
     engine.compact().unwrap();
     for key in [&b"k"[..], b"gone"] {
-        let object = snapshot.get(table, key, &mut timeline).unwrap().unwrap();
+        let object = snapshot.get(table, key).unwrap().unwrap();
         assert_eq!(&*object.value, b"old");
     }
     assert_eq!(get(&engine, table, b"gone").unwrap(), None);
@@ -334,13 +334,13 @@ fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
     let table = engine.table("t").unwrap();
     let put = pellucid_engine::Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
     let acknowledgement = pellucid_engine::Acknowledgement::Os;
-    engine.write_operations(&[put], acknowledgement, &mut Timeline::off()).unwrap();
+    engine.write(&[put], acknowledgement).unwrap();
     assert!(get(&engine, table, b"k").unwrap().is_some());
     clock.set_wall_ms(now_ms - 3_600_000);
     assert!(get(&engine, table, b"k").unwrap().is_some());
     clock.set_wall_ms(now_ms + 1_000);
     assert!(get(&engine, table, b"k").unwrap().is_none());
-    assert!(engine.head(table, b"k", &mut Timeline::off()).unwrap().is_none());
+    assert!(engine.head(table, b"k").unwrap().is_none());
     let all = (Bound::Unbounded, Bound::Unbounded);
     let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
     assert!(collect(scan).unwrap().is_empty());

@@ -9,10 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
-use pellucid_account::Timeline;
-use pellucid_engine::{
-    Acknowledgement, Engine, EngineOptions, Error, rebuild_ledger, salvage, verify,
-};
+use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 
 fn key(number: u32) -> Vec<u8> {
@@ -43,8 +40,7 @@ fn a_store_of_many_files_holds_few_descriptors() {
     };
     let mut highest = 0;
     for number in 0..3_000 {
-        let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
-        engine.put(table, &key(number), b"", &[1; 500], os, &mut timeline).unwrap();
+        engine.put(table, &key(number), &[1; 500]).unwrap();
         highest = highest.max(most());
     }
     assert!(engine.stats().segments > 80, "{} segments", engine.stats().segments);
@@ -177,7 +173,7 @@ fn a_rebuild_never_brings_an_older_version_back() {
     let outcome = rebuild_ledger(STORE, small(&files));
     assert!(matches!(&outcome, Err(Error::Corruption { path: named, .. }) if *named == path));
     let engine = open(&files).unwrap();
-    let found = engine.get(table, b"k", &mut Timeline::off());
+    let found = engine.get(table, b"k");
     assert!(matches!(found, Err(Error::Corruption { .. })), "neither old nor missing: {found:?}");
     drop(engine);
     assert_eq!(verify(STORE, &files).unwrap().problems.len(), 1);

@@ -15,8 +15,8 @@ use common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Compression, Condition, Direction, Engine, EngineOptions, Error, Snapshot,
-    TableId, TableOptions, restore,
+    Acknowledgement, Compression, Condition, Direction, Engine, EngineOptions, Error, ReadMode,
+    Snapshot, TableId, TableOptions, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -211,8 +211,7 @@ impl Model {
             _ => (Condition::Sequence(current.unwrap_or(0) + 1), false),
         };
         let operation = operation(self.table, &change).with_condition(condition);
-        let outcome =
-            self.engine().write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off());
+        let outcome = self.engine().write(&[operation], Acknowledgement::Os);
         match outcome {
             Ok(written) => {
                 assert!(holds);
@@ -229,9 +228,8 @@ impl Model {
     fn look_up(&mut self) {
         let key = self.choose.key();
         let held = self.oracle.map.get(&key);
-        let mut timeline = Timeline::off();
         if self.choose.below(2) == 0 {
-            let object = self.engine().get(self.table, &key, &mut timeline).unwrap();
+            let object = self.engine().get(self.table, &key).unwrap();
             let found = object.map(|object| Held {
                 sequence: object.head.sequence,
                 expires_at_ms: object.head.expires_at_ms,
@@ -240,7 +238,10 @@ impl Model {
             });
             assert_eq!(found.as_ref(), held);
         } else {
-            let head = self.engine().head(self.table, &key, &mut timeline).unwrap();
+            let mut timeline = Timeline::off();
+            let head =
+                self.engine().head_timed(self.table, &key, ReadMode::MayBlock, &mut timeline);
+            let head = head.unwrap().value();
             assert_eq!(timeline.counts.records, 0, "a head never reads the journal");
             assert_eq!(
                 head.map(|head| (head.sequence, head.value_length as usize)),
@@ -355,7 +356,7 @@ impl Model {
             check_snapshot(snapshot, self.table, map);
         }
         check_all(&self.engine(), self.table, &self.oracle.map);
-        let missing = self.engine().get(self.table, b"never put", &mut Timeline::off()).unwrap();
+        let missing = self.engine().get(self.table, b"never put").unwrap();
         assert!(missing.is_none());
         let scan = self.engine().scan(
             self.table,

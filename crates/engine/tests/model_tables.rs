@@ -19,8 +19,8 @@ use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexChange, IndexId,
-    KEY_LENGTH_MAX, Operation, Selection, Snapshot, TERM_LENGTH_MAX, TableId, rebuild_ledger,
-    restore,
+    KEY_LENGTH_MAX, Operation, ReadMode, Selection, Snapshot, TERM_LENGTH_MAX, TableId,
+    rebuild_ledger, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -176,9 +176,7 @@ impl Model {
                     .with_condition(if is_last { condition } else { Condition::None })
             })
             .collect();
-        let mut timeline = Timeline::off();
-        let written =
-            self.engine().write_operations(&operations, Acknowledgement::Os, &mut timeline)?;
+        let written = self.engine().write(&operations, Acknowledgement::Os)?;
         Ok(written.sequence)
     }
 
@@ -306,7 +304,7 @@ impl Model {
         let expected = select(rows, direction, limit);
         let stop_at = self.choose.below(8) as usize;
         let engine = self.engine();
-        let found = engine.fold_objects(
+        let found = engine.snapshot().fold_objects(
             self.tables[table],
             &selection,
             Vec::new(),
@@ -320,7 +318,7 @@ impl Model {
         );
         let stopped: Vec<_> = expected.iter().take(stop_at + 1).cloned().collect();
         assert_eq!(found.unwrap(), stopped);
-        let keys = engine.fold_keys(self.tables[table], &selection, 0, |count, key| {
+        let keys = engine.snapshot().fold_keys(self.tables[table], &selection, 0, |count, key| {
             assert_eq!(key, expected[count].0);
             ControlFlow::Continue(count + 1)
         });
@@ -358,7 +356,7 @@ impl Model {
         }
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         assert_eq!(found, expected);
-        let counted = engine.fold_index(index, &selection, 0, |count, entry| {
+        let counted = engine.snapshot().fold_index(index, &selection, 0, |count, entry| {
             let (term, key) = &expected[count];
             assert_eq!((entry.term, entry.key), (&term[..], &key[..]));
             ControlFlow::Continue(count + 1)
@@ -373,7 +371,8 @@ impl Model {
         for (table, map) in std::iter::zip(&self.tables, &self.state.tables) {
             for (key, expected) in map {
                 let mut timeline = Timeline::off();
-                let object = engine.get(*table, key, &mut timeline).unwrap().unwrap();
+                let object = engine.get_timed(*table, key, ReadMode::MayBlock, &mut timeline);
+                let object = object.unwrap().value().unwrap();
                 assert_eq!(held(&object), *expected);
                 let held_max = engine.table_options(*table).unwrap().held_value_length_max;
                 let is_in_ledger = expected.value.len() <= held_max as usize;

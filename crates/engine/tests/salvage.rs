@@ -11,8 +11,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::*;
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, Error, Salvaged, TableId, salvage, verify};
+use pellucid_engine::{Engine, Error, Salvaged, TableId, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
 
@@ -47,7 +46,7 @@ fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (Sal
     let engine = Engine::open(SALVAGED, small(files)).unwrap();
     let mut lost = 0;
     for (key, sequence) in (0..KEYS).zip(sequences) {
-        let object = engine.get(table, &key.to_le_bytes(), &mut Timeline::off()).unwrap();
+        let object = engine.get(table, &key.to_le_bytes()).unwrap();
         match object {
             Some(object) => {
                 assert_eq!((&*object.value, object.head.sequence), (&value(key)[..], *sequence));
@@ -153,7 +152,7 @@ fn the_newest_record_of_a_key_wins() {
     for key in 0..KEYS {
         let key = key.to_le_bytes();
         if key[0].is_multiple_of(3) {
-            engine.delete(table, &key, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+            engine.delete(table, &key).unwrap();
         } else {
             put(&engine, table, &key, b"newer").unwrap();
         }

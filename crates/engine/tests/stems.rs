@@ -8,7 +8,6 @@ mod common;
 use std::ops::Bound;
 
 use common::{Chooser, STORE, small};
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Operation, Scan, Snapshot, StemRule, TableId,
 };
@@ -71,7 +70,7 @@ fn write(engine: &Engine, table: TableId, choose: &mut Chooser) {
             0 => Operation::delete(table, &key),
             _ => Operation::put(table, &key, b""),
         };
-        engine.write_operations(&[one], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+        engine.write(&[one], Acknowledgement::Os).unwrap();
     }
 }
 
@@ -121,8 +120,7 @@ fn what_is_not_there_is_passed_over() {
     let table = engine.table(TABLE).unwrap();
     for number in 0..400 {
         let key = format!("i{number:04}/x");
-        let timeline = &mut Timeline::off();
-        engine.put(table, key.as_bytes(), b"", b"", Acknowledgement::Os, timeline).unwrap();
+        engine.put(table, key.as_bytes(), b"").unwrap();
         if number % 100 == 99 {
             engine.flush().unwrap();
         }

@@ -4,8 +4,7 @@
 
 use std::sync::mpsc;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Error, verify};
+use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Error, Operation, verify};
 use pellucid_io::SystemFileSystem;
 
 fn options() -> EngineOptions {
@@ -19,7 +18,7 @@ fn key(number: u32) -> [u8; 4] {
 fn check(engine: &Engine, numbers: std::ops::Range<u32>) {
     let table = engine.table("t").unwrap();
     for number in numbers {
-        let object = engine.get(table, &key(number), &mut Timeline::off()).unwrap();
+        let object = engine.get(table, &key(number)).unwrap();
         let value = object.expect("it was put").value;
         assert_eq!(value.len(), 300 + number as usize % 7);
         assert!(value.iter().all(|byte| *byte == number as u8));
@@ -36,8 +35,7 @@ fn what_was_put_is_there_after_every_kind_of_stop() {
         for number in round * 5_000..(round + 1) * 5_000 {
             let value = vec![number as u8; 300 + number as usize % 7];
             let acknowledgement = Acknowledgement::Os;
-            let mut timeline = Timeline::off();
-            engine.put(table, &key(number), b"", &value, acknowledgement, &mut timeline).unwrap();
+            engine.write(&[Operation::put(table, &key(number), &value)], acknowledgement).unwrap();
         }
         assert!(matches!(Engine::open(folder.path(), options()), Err(Error::Locked { .. })));
         if round % 2 == 0 {
@@ -55,9 +53,8 @@ fn a_callback_tells_when_a_write_is_on_the_medium() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(folder.path(), options()).unwrap();
     let table = engine.table("t").unwrap();
-    let mut timeline = Timeline::off();
     let disk = Acknowledgement::Disk;
-    let written = engine.put(table, b"k", b"", b"v", disk, &mut timeline).unwrap();
+    let written = engine.write(&[Operation::put(table, b"k", b"v")], disk).unwrap();
     assert!(written.pending);
     let (sender, receiver) = mpsc::channel();
     engine.when_durable(written.sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));

@@ -13,8 +13,8 @@ use common::{STORE, get, open, put, small};
 use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, HeadRule,
-    INDEX_NAME_LENGTH_MAX, IndexChange, IndexEntry, IndexId, KEY_LENGTH_MAX, Operation, Selection,
-    TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
+    INDEX_NAME_LENGTH_MAX, IndexChange, IndexEntry, IndexId, KEY_LENGTH_MAX, Operation, ReadMode,
+    Selection, TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -48,12 +48,12 @@ fn with_rules(files: &SimulatedFileSystem, names: &[&'static str]) -> EngineOpti
 }
 
 fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<Written> {
-    engine.write_operations(&[operation], Acknowledgement::Os, &mut Timeline::off())
+    engine.write(&[operation], Acknowledgement::Os)
 }
 
 fn entries(engine: &Engine, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = Selection::default();
-    let found = engine.fold_index(index, &all, Vec::new(), |mut found, entry| {
+    let found = engine.snapshot().fold_index(index, &all, Vec::new(), |mut found, entry| {
         found.push((entry.term.to_vec(), entry.key.to_vec()));
         ControlFlow::Continue(found)
     });
@@ -61,11 +61,15 @@ fn entries(engine: &Engine, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn heads(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
-    let found =
-        engine.fold_heads(table, &Selection::default(), Vec::new(), |mut heads, _, head| {
+    let found = engine.snapshot().fold_heads(
+        table,
+        &Selection::default(),
+        Vec::new(),
+        |mut heads, _, head| {
             heads.push(head.metadata.to_vec());
             ControlFlow::Continue(heads)
-        });
+        },
+    );
     found.unwrap()
 }
 
@@ -117,7 +121,8 @@ fn a_table_of_heads_only_answers_from_the_ledger() {
     assert!(matches!(refused, Err(Error::ValueRefused { number }) if number == seen.number()));
     let mut timeline = Timeline::off();
     for _ in 0..2 {
-        let object = engine.get(seen, b"k", &mut timeline).unwrap().unwrap();
+        let object = engine.get_timed(seen, b"k", ReadMode::MayBlock, &mut timeline);
+        let object = object.unwrap().value().unwrap();
         assert_eq!((object.head.sequence, &*object.head.metadata), (sequence, &b"h"[..]));
         assert!(object.value.is_empty());
         engine.flush().unwrap();
@@ -125,7 +130,7 @@ fn a_table_of_heads_only_answers_from_the_ledger() {
     assert_eq!(timeline.counts.records, 0, "the journal is not touched");
     assert_eq!(engine.stats().reads.records, 0);
     write(&engine, Operation::delete(seen, b"k")).unwrap();
-    assert!(engine.get(seen, b"k", &mut timeline).unwrap().is_none());
+    assert!(engine.get(seen, b"k").unwrap().is_none());
 }
 
 #[test]
@@ -141,8 +146,7 @@ fn heads_follow_the_rule_and_nothing_else() {
         Operation::put(table, b"k2", b"pq"),
     ];
     let before = engine.stats().published_sequence;
-    let written =
-        engine.write_operations(&operations, Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    let written = engine.write(&operations, Acknowledgement::Os).unwrap();
     assert_eq!(written.sequence, before + 4);
     assert_eq!(heads(&engine, table), [b"xxx".to_vec(), b"pp".to_vec()]);
     assert_eq!(heads(&engine, other), [b"given"]);
@@ -260,7 +264,7 @@ fn limits_of_index_changes_are_kept() {
     let longest = [add(0), add(TERM_LENGTH_MAX)];
     let written = write(&engine, put(KEY_LENGTH_MAX).with_index_changes(&longest)).unwrap();
     assert_eq!(written.sequence, before + 3);
-    let head = engine.head(table, &key[..KEY_LENGTH_MAX], &mut Timeline::off()).unwrap().unwrap();
+    let head = engine.head(table, &key[..KEY_LENGTH_MAX]).unwrap().unwrap();
     assert_eq!(head.sequence, written.sequence, "the operation's own is the last");
     engine.flush().unwrap();
     let key = key[..KEY_LENGTH_MAX].to_vec();

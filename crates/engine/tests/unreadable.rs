@@ -5,8 +5,9 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Direction, Engine, EngineOptions, Error, TableId};
+use pellucid_engine::{
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, TableId,
+};
 
 const CHILD: &str = "PELLUCID_ENGINE_UNREADABLE_CHILD";
 const KEYS: u32 = 3_000;
@@ -44,9 +45,11 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn put(engine: &Engine, table: TableId, number: u32) -> Result<(), Error> {
-    let (acknowledgement, mut timeline) = (Acknowledgement::Os, Timeline::off());
+    let acknowledgement = Acknowledgement::Os;
     let (key, value) = (key(number), value(number));
-    engine.put(table, &key, b"a head", &value, acknowledgement, &mut timeline).map(|_| ())
+    engine
+        .write(&[Operation::put(table, &key, &value).with_head(b"a head")], acknowledgement)
+        .map(|_| ())
 }
 
 /// A store with two tables of objects: what is in `other` lies in other files than what is in `t`.
@@ -90,13 +93,12 @@ fn ask_for_all(
 ) -> (u32, u32) {
     let (mut there, mut refused) = (0, 0);
     for number in 0..KEYS {
-        let mut timeline = Timeline::off();
         let found = match with_values {
-            true => engine.get(table, &key(number), &mut timeline).map(|object| {
+            true => engine.get(table, &key(number)).map(|object| {
                 object.map(|object| assert_eq!(object.value, value(number)[..], "{number}"))
             }),
             false => engine
-                .head(table, &key(number), &mut timeline)
+                .head(table, &key(number))
                 .map(|head| head.map(|head| assert_eq!(*head.metadata, *b"a head", "{number}"))),
         };
         match found {
@@ -230,6 +232,6 @@ fn a_write_to_a_segment_that_is_cut_off_is_not_acknowledged() {
     assert!(told.contains(growing.file_name().unwrap().to_str().unwrap()), "{told}");
     assert!(matches!(put(&engine, other, 1), Err(Error::Poisoned { .. })), "nor is any other");
     let refused = key(KEYS + 1 + acknowledged);
-    assert!(engine.get(other, &refused, &mut Timeline::off()).unwrap().is_none());
+    assert!(engine.get(other, &refused).unwrap().is_none());
     assert_eq!(scan(&engine, table).unwrap(), KEYS, "reads go on");
 }

@@ -13,7 +13,6 @@ use std::ops::Bound;
 use std::path::Path;
 
 use common::*;
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Compression, Direction, Engine, Error, Operation, TableId, TableOptions,
     rebuild_ledger, verify,
@@ -44,7 +43,7 @@ fn fill(engine: &Engine, table: TableId) {
 fn check(engine: &Engine, table: TableId) {
     for number in 0..KEYS {
         assert_eq!(get(engine, table, &key(number)).unwrap(), Some(value(number)), "{number}");
-        let head = engine.head(table, &key(number), &mut Timeline::off()).unwrap().unwrap();
+        let head = engine.head(table, &key(number)).unwrap().unwrap();
         assert_eq!(head.value_length as usize, value(number).len());
     }
     let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Backward).unwrap();
@@ -183,9 +182,7 @@ fn a_batch_beyond_the_memory_of_a_memtable_is_refused() {
     let keys: Vec<Vec<u8>> = (0..20).map(key).collect();
     let operations: Vec<_> =
         keys.iter().map(|key| Operation::put(table, key, b"v").with_head(&head)).collect();
-    let write = |operations: &[Operation<'_>]| {
-        engine.write_operations(operations, Acknowledgement::Os, &mut Timeline::off())
-    };
+    let write = |operations: &[Operation<'_>]| engine.write(operations, Acknowledgement::Os);
     let sequence = engine.stats().published_sequence;
     let refused = write(&operations).unwrap_err();
     assert!(matches!(refused, Error::BatchMemory { entries: 20, .. }), "{refused}");

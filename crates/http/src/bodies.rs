@@ -7,23 +7,34 @@
 use pellucid_budget::{Budget, Share};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::connection::Connection;
-use crate::event_loop::EventLoop;
 use crate::limits::{BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN};
 use crate::refusal::Refusal;
-use crate::service::Service;
 
-/// What one body holds, until it is dropped.
+/// The memory of one body, until it is dropped.
 pub(crate) struct BodyHold {
     /// Its shares of the budgets, each with what a refusal calls it.
     shares: Vec<(Share, &'static str)>,
     held_bytes: usize,
-    /// By when more of it has to be here.
+    /// The moment by which more of it has to be here.
     due: Ticks,
     exchange_ticks: u64,
 }
 
 impl BodyHold {
+    /// Nothing yet, of the budgets that there are. The body may be late by `exchange_ticks`.
+    pub(crate) fn new(
+        budgets: &[(Option<&Budget>, &'static str)],
+        exchange_ticks: u64,
+        now: Ticks,
+    ) -> BodyHold {
+        let share = |(budget, whose): &(Option<&Budget>, &'static str)| {
+            budget.map(|budget| (budget.share(usize::MAX), *whose))
+        };
+        let due = Ticks(now.0.saturating_add(exchange_ticks));
+        let shares = budgets.iter().filter_map(share).collect();
+        BodyHold { shares, held_bytes: 0, due, exchange_ticks }
+    }
+
     /// Makes room for `more` bytes at the end of `buffer`, of a body that ends at `end_bytes` if
     /// that is known. The buffer doubles, as far as there is memory for that.
     pub(crate) fn grow(
@@ -70,37 +81,9 @@ impl BodyHold {
         self.due = Ticks(self.due.0.saturating_add(clock.ticks(earned_ns)).min(latest));
     }
 
-    /// Whether more of the body would have to be here.
+    /// True if more of the body would have to be here.
     pub(crate) fn is_late(&self, now: Ticks) -> bool {
         now > self.due
-    }
-}
-
-impl<S: Service> EventLoop<S> {
-    /// Begins to take in a body that may come, `account`'s if that is known.
-    pub(crate) fn begin_hold(
-        &self,
-        connection: &mut Connection,
-        account: Option<&Budget>,
-        now: Ticks,
-    ) -> Box<BodyHold> {
-        let of_connection = connection
-            .bodies
-            .get_or_insert_with(|| Budget::new(self.limits.body_bytes_per_connection));
-        let budgets = [
-            (Some(&*of_connection), "on this connection"),
-            (Some(connection.seat.bodies()), "from this address"),
-            (account, "from this account"),
-            (Some(&self.shared.bodies), "to this server"),
-            (Some(&self.limits.memory), "to this server"),
-        ];
-        let shares = budgets.into_iter();
-        let shares =
-            shares.filter_map(|(budget, whose)| Some((budget?.share(usize::MAX), whose))).collect();
-        let exchange_ns = u64::try_from(self.limits.exchange.as_nanos()).unwrap_or(u64::MAX);
-        let exchange_ticks = self.clock.ticks(exchange_ns);
-        let due = Ticks(now.0.saturating_add(exchange_ticks));
-        Box::new(BodyHold { shares, held_bytes: 0, due, exchange_ticks })
     }
 }
 
@@ -115,8 +98,8 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn hold(budgets: &[&Budget]) -> BodyHold {
-        let shares = budgets.iter().map(|budget| (budget.share(usize::MAX), "here")).collect();
-        BodyHold { shares, held_bytes: 0, due: Ticks(0), exchange_ticks: 0 }
+        let budgets: Vec<_> = budgets.iter().map(|budget| (Some(*budget), "here")).collect();
+        BodyHold::new(&budgets, 0, Ticks(0))
     }
 
     /// What was declared was taken at once.

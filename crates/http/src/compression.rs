@@ -6,19 +6,18 @@
 //! compressed piece by piece, between the requests of other connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
-use pellucid_clock::Clock;
+use pellucid_clock::{Clock, Ticks};
 
+use crate::body_source::{BodySource, Filled};
 use crate::limits::{COMPRESSED_STREAMS_MAX, READ_BYTES_MAX};
-use crate::server::Shared;
-use crate::service::{BodySource, Filled};
 use crate::tls::add;
 
-/// What a gzip member begins with: no name, no time, the fastest way, an unknown system (RFC 1952).
+/// The beginning of a gzip member: no name, no time, the fastest way, an unknown system (RFC 1952).
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
-/// What is given to the output at a time.
+/// Bytes that the output has room for at a time.
 const STEP_BYTES: usize = 16 * 1024;
 /// A weight of one, in the thousandths that a client may tell apart.
 const WHOLE: u16 = 1_000;
@@ -39,7 +38,7 @@ impl Coding {
         }
     }
 
-    /// What a client would have, by its `Accept-Encoding`; nothing if it would not have any, or
+    /// The coding that a client prefers, by its `Accept-Encoding`; nothing if it wants none, or
     /// likes the plain body better.
     pub(crate) fn preferred(value: &[u8]) -> Option<Coding> {
         let (mut gzip, mut deflate, mut plain, mut others) = (None, None, None, None);
@@ -92,25 +91,50 @@ pub struct CompressionFigures {
 
 /// The figures of one event loop, which alone adds to them.
 #[derive(Debug, Default)]
-pub(crate) struct CompressionMeter {
+struct LoopMeter {
     responses: AtomicU64,
     plain_bytes: AtomicU64,
     compressed_bytes: AtomicU64,
     ticks: AtomicU64,
 }
 
+/// The figures of all event loops, and their clock.
+pub(crate) struct CompressionMeter {
+    clock: Clock,
+    loops: Vec<LoopMeter>,
+    /// Bodies that are being compressed piece by piece.
+    streams: AtomicUsize,
+}
+
 impl CompressionMeter {
-    /// Adds the figures of one loop to `sum`.
-    pub(crate) fn add_to(&self, sum: &mut CompressionFigures, clock: &Clock) {
+    pub(crate) fn new(clock: Clock, loops: usize) -> CompressionMeter {
+        let loops = (0..loops).map(|_| LoopMeter::default()).collect();
+        CompressionMeter { clock, loops, streams: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn figures(&self) -> CompressionFigures {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        sum.responses += count(&self.responses);
-        sum.plain_bytes += count(&self.plain_bytes);
-        sum.compressed_bytes += count(&self.compressed_bytes);
-        sum.compress_ns += clock.nanoseconds(count(&self.ticks));
+        self.loops.iter().fold(CompressionFigures::default(), |sum, meter| CompressionFigures {
+            responses: sum.responses + count(&meter.responses),
+            plain_bytes: sum.plain_bytes + count(&meter.plain_bytes),
+            compressed_bytes: sum.compressed_bytes + count(&meter.compressed_bytes),
+            compress_ns: sum.compress_ns + self.clock.nanoseconds(count(&meter.ticks)),
+        })
+    }
+
+    /// Counts a compression of `plain` bytes into `compressed` that began at `begun`; returns its
+    /// ticks.
+    fn count(&self, index: usize, begun: Ticks, plain: usize, compressed: usize) -> u64 {
+        let meter = &self.loops[index];
+        add(&meter.plain_bytes, plain as u64);
+        add(&meter.compressed_bytes, compressed as u64);
+        let ticks = self.clock.now().since(begun);
+        add(&meter.ticks, ticks);
+        ticks
     }
 }
 
-/// What compresses one body after the other.
+/// Compresses one body after the other.
 struct Deflater {
     coding: Coding,
     compress: Compress,
@@ -168,9 +192,9 @@ impl Deflater {
     }
 }
 
-/// What one event loop compresses with.
+/// The compressor of one event loop.
 pub(crate) struct Compressor {
-    shared: Arc<Shared>,
+    meter: Arc<CompressionMeter>,
     index: usize,
     /// For bodies of one piece, made when first needed: each takes some 300 KiB.
     gzip: Option<Deflater>,
@@ -179,13 +203,13 @@ pub(crate) struct Compressor {
 }
 
 impl Compressor {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Compressor {
-        Compressor { shared, index, gzip: None, deflate: None, out: Vec::new() }
+    pub(crate) fn new(meter: Arc<CompressionMeter>, index: usize) -> Compressor {
+        Compressor { meter, index, gzip: None, deflate: None, out: Vec::new() }
     }
 
     /// A whole body, compressed, and the ticks that it took.
     pub(crate) fn whole(&mut self, coding: Coding, body: &[u8]) -> (&[u8], u64) {
-        let begun = self.shared.clock.now();
+        let begun = self.meter.clock.now();
         self.out.clear();
         let deflater = match coding {
             Coding::Gzip => &mut self.gzip,
@@ -193,57 +217,53 @@ impl Compressor {
         };
         let deflater = deflater.get_or_insert_with(|| Deflater::new(coding));
         deflater.push(body, true, &mut self.out);
-        let meter = &self.shared.compression[self.index];
-        add(&meter.responses, 1);
-        add(&meter.plain_bytes, body.len() as u64);
-        add(&meter.compressed_bytes, self.out.len() as u64);
-        let ticks = self.shared.clock.now().since(begun);
-        add(&meter.ticks, ticks);
+        add(&self.meter.loops[self.index].responses, 1);
+        let ticks = self.meter.count(self.index, begun, body.len(), self.out.len());
         (&self.out, ticks)
     }
 
     /// Room for a body that is compressed piece by piece, if there is some.
-    pub(crate) fn place(&self) -> Option<StreamPlace> {
-        let streams = &self.shared.streams_compressed;
-        let place = StreamPlace { shared: Arc::clone(&self.shared), index: self.index };
-        // Dropping the place gives it back.
-        (streams.fetch_add(1, Ordering::Relaxed) < COMPRESSED_STREAMS_MAX).then_some(place)
+    pub(crate) fn permit(&self) -> Option<StreamPermit> {
+        let permit = StreamPermit { meter: Arc::clone(&self.meter), index: self.index };
+        // Dropping the permit gives it back.
+        let streams = self.meter.streams.fetch_add(1, Ordering::Relaxed);
+        (streams < COMPRESSED_STREAMS_MAX).then_some(permit)
     }
 }
 
 /// Room for one body that is compressed piece by piece.
-pub(crate) struct StreamPlace {
-    shared: Arc<Shared>,
+pub(crate) struct StreamPermit {
+    meter: Arc<CompressionMeter>,
     index: usize,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.shared.streams_compressed.fetch_sub(1, Ordering::Relaxed);
+        self.meter.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl StreamPlace {
-    /// What `source` brings, compressed.
+impl StreamPermit {
+    /// The body of `source`, compressed.
     pub(crate) fn compress(
         self,
         coding: Coding,
         source: Box<dyn BodySource>,
     ) -> Box<dyn BodySource> {
-        add(&self.shared.compression[self.index].responses, 1);
+        add(&self.meter.loops[self.index].responses, 1);
         let (deflater, piece) = (Deflater::new(coding), Vec::new());
-        Box::new(CompressedBody { source, deflater, piece, ticks: 0, place: self })
+        Box::new(CompressedBody { source, deflater, piece, ticks: 0, permit: self })
     }
 }
 
 struct CompressedBody {
     source: Box<dyn BodySource>,
     deflater: Deflater,
-    /// Room for what the source brings.
+    /// Room for a piece of the source.
     piece: Vec<u8>,
-    /// What compressing took so far.
+    /// Ticks that compressing took so far.
     ticks: u64,
-    place: StreamPlace,
+    permit: StreamPermit,
 }
 
 impl BodySource for CompressedBody {
@@ -257,15 +277,10 @@ impl BodySource for CompressedBody {
         if filled == Filled::Broken {
             return filled;
         }
-        let shared = &self.place.shared;
-        let (begun, before) = (shared.clock.now(), out.len());
+        let StreamPermit { meter, index } = &self.permit;
+        let (begun, before) = (meter.clock.now(), out.len());
         self.deflater.push(&self.piece, filled == Filled::Last, out);
-        let meter = &shared.compression[self.place.index];
-        add(&meter.plain_bytes, self.piece.len() as u64);
-        add(&meter.compressed_bytes, (out.len() - before) as u64);
-        let ticks = shared.clock.now().since(begun);
-        add(&meter.ticks, ticks);
-        self.ticks += ticks;
+        self.ticks += meter.count(*index, begun, self.piece.len(), out.len() - before);
         filled
     }
 

@@ -1,291 +1,818 @@
-//! One connection: what it holds between two turns of its event loop.
+//! One connection: its socket side, its protocol, and its turns on the event loop.
 
-use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use mio::net::TcpStream;
-use pellucid_account::{Flight, Record, RequestFacts, Timeline};
-use pellucid_budget::{Budget, Share};
+use pellucid_account::Phase;
 use pellucid_clock::Ticks;
+use pellucid_thread::{begin_request, resume_request, suspend_request};
 
-use crate::bodies::BodyHold;
-use crate::chunked::ChunkedDecoder;
+use crate::accounts::{Accounts, Turn};
+use crate::body_source::Filled;
+use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
-use crate::clients::Seat;
-use crate::event_loop::Turn;
-use crate::gather::Peer;
-use crate::http2;
-use crate::response::{Manner, Streamed};
-use crate::service::{Admission, BodySource};
-use crate::taking::Taking;
-use crate::tls::Session;
+use crate::cuts::Cut;
+use crate::dispatch::Dispatcher;
+use crate::h1::conn::{Closing, Conn as Http1, Stage};
+use crate::h1::serve::Serving as Http1Serving;
+use crate::h2::conn::Conn as Http2;
+use crate::h2::serve::{Serving as Http2Serving, abandon};
+use crate::limits::{BATCH_BYTES_MAX, HALF_CLOSE_GRACE, LINGER_BYTES_MAX, TURNS_MAX};
+use crate::mailbox::{Admission, ConnectionId};
+use crate::pace::Pace;
+use crate::ready::Peer;
+use crate::refusal::Refusal;
+use crate::service::Service;
+use crate::socket::Received;
+use crate::transport::{Closed, Step, Transport, is_longer};
+use crate::workspace::{Workspace, empty};
+
+/// The time for which the client's leftovers are read after a refusal.
+const LINGER: Duration = Duration::from_secs(2);
+/// The time that a client of HTTP/2 has to leave after it was told to.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// The protocol of a connection, and its state.
+enum Protocol {
+    Http1(Http1),
+    Http2(Box<Http2>),
+    /// There is nothing left but to close.
+    Ended(Closing),
+    /// The last response is out; all that the client still sends is thrown away for a while,
+    /// because closing at once would make the kernel discard the response.
+    Lingering {
+        left_bytes: usize,
+    },
+}
 
 /// A connection. While it is idle it holds no buffer: requests are parsed and responses written in
-/// buffers of the event loop, and only what is left over moves here.
+/// buffers of the event loop, and only leftovers move here.
 pub(crate) struct Connection {
-    pub(crate) socket: TcpStream,
-    /// Its place among the connections of its address.
-    pub(crate) seat: Seat,
-    /// What stands between socket and buffers on a listener with TLS.
-    pub(crate) tls: Option<Box<Session>>,
-    pub(crate) generation: u32,
-    /// Number of the connection on this server, for the account.
-    pub(crate) number: u32,
-    /// Bytes that were read and not yet parsed.
-    pub(crate) input: Vec<u8>,
-    /// Fewer bytes of input than this hold no whole request, so parsing them again is pointless.
-    pub(crate) wanted_bytes: usize,
-    /// The request whose chunked body is coming in.
-    pub(crate) chunked: Option<Box<ChunkedRequest>>,
-    /// Bytes that the kernel has not taken yet.
-    pub(crate) output: Vec<u8>,
-    /// Responses that end within `output`, or at a position of the buffer being written.
-    pub(crate) finished: VecDeque<Finished>,
-    pub(crate) stage: Stage,
-    /// Responses of this wake-up are put by, to be written with those of other connections.
-    pub(crate) is_put_by: bool,
-    /// The connection ends when the output is out.
-    pub(crate) closing: Closing,
-    /// What bodies of this connection may take together; nothing before the first of them.
-    pub(crate) bodies: Option<Budget>,
-    /// What the body of the request that comes in holds, or of the one that is answered.
-    pub(crate) body: Option<Box<BodyHold>>,
-    /// What another thread found out about the request whose body is to come.
-    pub(crate) admission: Option<Box<Admission>>,
-    /// What `output` holds of the server's memory.
-    pub(crate) output_memory: Option<Share>,
+    caller: Caller,
+    transport: Transport,
+    protocol: Protocol,
+    /// Its responses wait in the batch of this wake-up.
+    is_batched: bool,
     /// Its TLS handshake waits for its turn.
     pub(crate) is_queued: bool,
-    /// When the first byte of the incomplete request arrived.
-    pub(crate) begun: Option<Begun>,
-    /// What profiles know the incomplete request by, if it was sampled; or zero.
-    pub(crate) early: u64,
-    /// When anything last went in or out.
-    pub(crate) progress_at: Ticks,
-    /// How fast the client takes its responses.
-    pub(crate) taking: Taking,
-    /// It is known which protocol the client speaks.
-    pub(crate) is_settled: bool,
-    /// Since when it is known that the peer sends no more.
-    pub(crate) ended_at: Option<Ticks>,
-    /// The peer neither sends nor takes any more: the connection was reset, or closed by both.
-    pub(crate) is_gone: bool,
-    /// All that the kernel had was read, and no event has come since: reading again would be a
-    /// system call for nothing.
-    pub(crate) is_drained: bool,
-}
-
-/// What the connection is doing.
-pub(crate) enum Stage {
-    /// Reading and answering requests.
-    Serving,
-    /// A request is judged by its head; nothing is read until it may go on.
-    Judging,
-    /// A request was handed over; nothing is read until it is back.
-    Waiting(ParkingPlace),
-    /// A response is streamed; nothing is read until it is out.
-    Streaming(Box<Streaming>),
-    /// Streams of HTTP/2, each a request of its own.
-    Http2(Box<http2::Session>),
-    /// The service takes the connection over once its last response is out.
-    Leaving,
-    /// The last response is out; what the client still sends is thrown away for a while, because
-    /// closing at once would make the kernel discard the response.
-    Lingering { left_bytes: usize },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    No,
-    /// All that the client sent was read.
-    Cleanly,
-    /// The client may still be sending what we will not read.
-    AfterLinger,
-    /// The socket failed.
-    AtOnce,
-}
-
-/// A request whose body comes in chunks.
-pub(crate) struct ChunkedRequest {
-    pub(crate) head: Vec<u8>,
-    pub(crate) decoder: ChunkedDecoder,
-    /// Bytes that the request took on the wire.
-    pub(crate) wire_bytes: usize,
-}
-
-/// A request that was handed over.
-pub(crate) struct Parked {
-    pub(crate) timeline: Timeline,
-    pub(crate) facts: RequestFacts,
-    pub(crate) manner: Manner,
-    /// Shows the request among those under way.
-    pub(crate) flight: Flight,
-    /// Told when the client is gone, where somebody wants to know.
-    pub(crate) watch: Option<ClientWatch>,
-}
-
-/// Places that a loop keeps for the next requests that are handed over.
-pub(crate) const SPARE_PLACES_MAX: usize = 64;
-
-/// Where a request is parked: memory that its loop uses again for the next one.
-pub(crate) type ParkingPlace = Box<Option<Parked>>;
-
-/// A response that is streamed.
-pub(crate) struct Streaming {
-    pub(crate) source: Box<dyn BodySource>,
-    pub(crate) framing: Streamed,
-    pub(crate) timeline: Timeline,
-    pub(crate) facts: RequestFacts,
-    pub(crate) keep_alive: bool,
-    /// Shows the request among those under way.
-    pub(crate) _flight: Flight,
-    /// What the source holds of the server's memory.
-    pub(crate) _memory: Option<Share>,
-}
-
-/// A response that is encoded; it is written once everything before `end` is.
-pub(crate) struct Finished {
-    /// None where accounting is off.
-    pub(crate) record: Option<Record>,
-    pub(crate) end: usize,
-    /// What the connection had spent encrypting when it was encoded, in ticks.
-    pub(crate) encrypted_ticks: u64,
-}
-
-/// When a request began to come in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
-    pub(crate) arrived: Ticks,
-    pub(crate) attended: Ticks,
-    /// On the loop's clock also where accounting is off, for time limits.
-    pub(crate) at: Ticks,
-    /// What the connection had spent decrypting until then, in ticks.
-    pub(crate) decrypted_ticks: u64,
+    /// The number by which profiles know the incomplete request, if it was sampled; or zero.
+    early: u64,
 }
 
 impl Connection {
-    pub(crate) fn new(
-        socket: TcpStream,
-        seat: Seat,
-        number: u32,
-        generation: u32,
-        now: Ticks,
-    ) -> Connection {
-        Connection {
-            socket,
-            seat,
-            tls: None,
-            generation,
-            number,
-            input: Vec::new(),
-            wanted_bytes: 0,
-            chunked: None,
-            output: Vec::new(),
-            finished: VecDeque::new(),
-            stage: Stage::Serving,
-            is_put_by: false,
-            closing: Closing::No,
-            bodies: None,
-            body: None,
-            admission: None,
-            output_memory: None,
-            is_queued: false,
-            begun: None,
-            early: 0,
-            progress_at: now,
-            taking: Taking::default(),
-            is_settled: false,
-            ended_at: None,
-            is_gone: false,
-            is_drained: false,
-        }
+    pub(crate) fn new(caller: Caller, transport: Transport) -> Connection {
+        let protocol = Protocol::Http1(Http1::new());
+        Connection { caller, transport, protocol, is_batched: false, is_queued: false, early: 0 }
     }
 
-    /// Notes an event: what it says of the peer, and that there may be something to read.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.caller.id
+    }
+
     #[inline]
     pub(crate) fn note_event(&mut self, peer: Peer, woke: Ticks) {
-        if peer != Peer::Open {
-            self.ended_at.get_or_insert(woke);
-            self.is_gone |= peer == Peer::Gone;
-        }
-        self.is_drained = false;
+        self.transport.note_event(peer, woke);
     }
 
-    /// Whether it is known that the peer sends no more: then a read brings the end, or an error.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.transport.is_handshaking()
+    }
+
+    /// True if all that there is to do is to read the next request and to answer it.
     #[inline]
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended_at.is_some()
-    }
-
-    /// Whether only the socket's failure is left to be told: nothing that the client has sent will
-    /// be read, and nothing that is sent arrives.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_gone && matches!(self.stage, Stage::Waiting(_) | Stage::Streaming(_))
-    }
-
-    /// A request whose first byte the wake-up of `turn` has brought.
-    #[inline]
-    pub(crate) fn begins(&self, turn: Turn) -> Begun {
-        let Turn { woke, attended, .. } = turn;
-        let decrypted_ticks = self.tls.as_ref().map_or(0, |tls| tls.decrypted_before_ticks());
-        Begun { arrived: woke, attended, at: woke, decrypted_ticks }
-    }
-
-    /// What was spent encrypting until now, in ticks.
-    #[inline]
-    pub(crate) fn encrypted_ticks(&self) -> u64 {
-        self.tls.as_ref().map_or(0, |tls| tls.encrypted_ticks())
-    }
-
-    /// Whether something waits until the kernel takes it.
-    pub(crate) fn has_unsent(&self) -> bool {
-        !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
-    }
-
-    /// Whether the client has all of its responses that there are.
-    pub(crate) fn has_caught_up(&self) -> bool {
-        let is_sending = match &self.stage {
-            Stage::Streaming(_) => true,
-            Stage::Http2(session) => session.is_sending(),
-            _ => false,
-        };
-        !is_sending && !self.has_unsent()
-    }
-
-    /// Whether its next step takes so long that others have their turn first.
-    pub(crate) fn is_costly(&self) -> bool {
-        match &self.stage {
-            Stage::Streaming(streaming) => streaming.source.is_costly(),
-            Stage::Http2(session) => session.is_costly(),
-            _ => false,
-        }
-    }
-
-    /// Whether the next request may be looked at.
-    pub(crate) fn may_serve(&self) -> bool {
-        matches!(self.stage, Stage::Serving)
-            && self.closing == Closing::No
-            && self.output.is_empty()
-    }
-
-    /// Whether all that there is to do is to read the next request and to answer it.
     pub(crate) fn may_be_read_ahead(&self) -> bool {
-        let is_plain = self.tls.is_none() && self.is_settled;
-        is_plain && !self.is_put_by && self.finished.is_empty() && self.is_idle()
+        let is_idle =
+            matches!(&self.protocol, Protocol::Http1(conn) if conn.is_settled() && conn.is_idle());
+        is_idle
+            && !self.caller.is_encrypted
+            && !self.is_batched
+            && self.transport.output.is_empty()
+            && self.transport.output.has_no_responses()
     }
 
-    /// Whether nothing is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.may_serve() && self.begun.is_none() && self.input.is_empty() && self.chunked.is_none()
-    }
-
-    /// Keeps what of `input` was not used. `input` is the connection's own buffer, taken out.
-    pub(crate) fn put_back(&mut self, input: Vec<u8>, used: usize) {
-        assert!(self.input.is_empty(), "the input was taken out to be parsed");
-        if used == 0 {
-            self.input = input;
-        } else if used < input.len() {
-            // A copy: the buffer of a large body is not held for what follows it.
-            self.input = input[used..].to_vec();
+    /// True if its next step takes so long that others have their turn first.
+    #[inline]
+    fn is_costly(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(Http1 { stage: Stage::Streaming(streaming), .. }) => {
+                streaming.source.is_costly()
+            }
+            Protocol::Http2(conn) => conn.is_costly(),
+            _ => false,
         }
     }
+
+    /// True if only the socket's failure is left to be told: nothing that the client has sent will
+    /// be read, and nothing that is sent arrives.
+    fn is_lost(&self) -> bool {
+        let is_busy = matches!(
+            &self.protocol,
+            Protocol::Http1(Http1 { stage: Stage::Waiting(_) | Stage::Streaming(_), .. })
+        );
+        self.transport.is_gone && is_busy
+    }
+
+    /// True if the service takes the connection over.
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(&self.protocol, Protocol::Http1(Http1 { stage: Stage::Leaving, .. }))
+    }
+
+    /// The end of the connection, if nothing but its output is under way.
+    fn closing(&self) -> Closing {
+        match &self.protocol {
+            Protocol::Http1(conn) if matches!(conn.stage, Stage::Serving) => conn.closing,
+            Protocol::Ended(closing) => *closing,
+            _ => Closing::No,
+        }
+    }
+
+    /// Does all that there is to do, as far as a turn reaches: [`Step::Again`] if that is not far
+    /// enough.
+    pub(crate) fn advance<S: Service>(
+        &mut self,
+        work: &mut Workspace<S>,
+        woke: Ticks,
+    ) -> Result<Step, Closed> {
+        self.transport.begin_turn(woke);
+        if self.transport.has_unsent() {
+            self.transport.send_rest(&mut work.dispatcher.accounts)?;
+        }
+        for _ in 0..TURNS_MAX {
+            if self.is_lost() {
+                return Err(Closed);
+            }
+            if !self.transport.output.is_empty() {
+                return Ok(Step::Blocked);
+            }
+            if self.is_batched {
+                break;
+            }
+            match self.closing() {
+                Closing::Cleanly => return Err(Closed),
+                Closing::AfterLinger => self.begin_linger(&work.dispatcher.accounts),
+                Closing::No => {}
+            }
+            let step = match &self.protocol {
+                Protocol::Http2(_) => self.serve_http2(work, woke)?,
+                Protocol::Lingering { .. } => self.linger(work)?,
+                Protocol::Ended(_) => return Err(Closed),
+                Protocol::Http1(conn) => match conn.stage {
+                    Stage::Waiting(_) | Stage::Judging => return Ok(Step::Blocked),
+                    Stage::Leaving => return Err(Closed),
+                    Stage::Streaming(_) => self.pump(work)?,
+                    Stage::Serving | Stage::Http2(_) => self.serve(work, woke)?,
+                },
+            };
+            if step == Step::Blocked {
+                return Ok(Step::Blocked);
+            }
+            if self.is_costly() {
+                break;
+            }
+        }
+        Ok(Step::Again)
+    }
+
+    /// Reads ahead of the turn of the connection, to `room`. Returns how many bytes it was, and
+    /// whether more may be there; or the result of the turn that it has had instead.
+    #[inline]
+    pub(crate) fn read_ahead<S: Service>(
+        &mut self,
+        room: &mut [u8],
+        turn: &mut Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(usize, bool), Result<Step, Closed>> {
+        resume_request(Phase::Receive.label(), self.early);
+        let read = self.transport.read_plain(room, turn, &mut work.dispatcher.accounts);
+        self.early = suspend_request();
+        match read {
+            Ok(Received::Bytes { count, filled }) => Ok((count, filled)),
+            read => {
+                let step = self.after_read(read, turn.woke);
+                Err(step.and_then(|step| self.go_on_after(step, work, turn.woke)))
+            }
+        }
+    }
+
+    /// Answers the requests that were read ahead.
+    #[inline]
+    pub(crate) fn serve_ahead<S: Service>(
+        &mut self,
+        bytes: &[u8],
+        filled: bool,
+        mut turn: Turn,
+        work: &mut Workspace<S>,
+        woke: Ticks,
+    ) -> Result<Step, Closed> {
+        turn.waited_until = Some(work.dispatcher.accounts.last());
+        resume_request(Phase::Parse.label(), std::mem::take(&mut self.early));
+        let digested = self.digest(bytes, &turn, work);
+        self.early = suspend_request();
+        digested?;
+        let read = Ok(Received::Bytes { count: bytes.len(), filled });
+        let step = self.after_read(read, woke)?;
+        self.go_on_after(step, work, woke)
+    }
+
+    /// Does the rest behind a step that was taken outside of a turn.
+    #[inline]
+    fn go_on_after<S: Service>(
+        &mut self,
+        step: Step,
+        work: &mut Workspace<S>,
+        woke: Ticks,
+    ) -> Result<Step, Closed> {
+        match step {
+            Step::Again if !self.is_costly() => self.advance(work, woke),
+            step => Ok(step),
+        }
+    }
+
+    /// Reads what there is, and answers every whole request in it.
+    fn serve<S: Service>(&mut self, work: &mut Workspace<S>, woke: Ticks) -> Result<Step, Closed> {
+        let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
+        if self.answer_input(&turn, work)? > 0 {
+            return Ok(Step::Again);
+        }
+        if self.transport.is_drained {
+            return Ok(Step::Blocked);
+        }
+        resume_request(Phase::Receive.label(), std::mem::take(&mut self.early));
+        let (read, digested) = work.with_scratch(|work, scratch| {
+            let accounts = &mut work.dispatcher.accounts;
+            let read = self.transport.read(scratch, &mut work.wire, &mut turn, accounts);
+            let digested = match read {
+                Ok(Received::Bytes { count, .. }) => self.digest(&scratch[..count], &turn, work),
+                Ok(Received::NotTls) => self.refuse_plain(&turn, work),
+                _ => Ok(()),
+            };
+            (read, digested)
+        });
+        self.early = suspend_request();
+        digested?;
+        self.after_read(read, woke)
+    }
+
+    /// Parses the bytes of a read, where they stand if nothing precedes them.
+    #[inline]
+    fn digest<S: Service>(
+        &mut self,
+        bytes: &[u8],
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        let Protocol::Http1(conn) = &self.protocol else { return Ok(()) };
+        if conn.has_no_input() {
+            let used = self.answer(bytes, turn, work)?;
+            if used < bytes.len() {
+                self.take_in(&bytes[used..], turn, work)?;
+            }
+        } else {
+            self.take_in(bytes, turn, work)?;
+            self.answer_input(turn, work)?;
+        }
+        self.switch_protocol(work);
+        Ok(())
+    }
+
+    /// Answers the whole requests of the input that is here. Returns how many bytes were used.
+    fn answer_input<S: Service>(
+        &mut self,
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<usize, Closed> {
+        let Protocol::Http1(conn) = &mut self.protocol else { return Ok(0) };
+        if !conn.has_requests() {
+            return Ok(0);
+        }
+        let input = conn.take_input();
+        let used = self.answer(&input, turn, work)?;
+        if let Protocol::Http1(conn) = &mut self.protocol {
+            conn.put_back(input, used);
+        }
+        self.switch_protocol(work);
+        Ok(used)
+    }
+
+    /// Adds to the input that is not parsed yet.
+    fn take_in<S: Service>(
+        &mut self,
+        bytes: &[u8],
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        let Protocol::Http1(conn) = &mut self.protocol else { return Ok(()) };
+        match conn.take_in(bytes, turn.woke, work.dispatcher.accounts.clock()) {
+            Ok(()) => Ok(()),
+            Err(refusal) => self.refuse_incomplete(&refusal, turn.woke, work),
+        }
+    }
+
+    /// Answers the whole requests at the beginning of `bytes` and writes the answers, or has them
+    /// wait for those of other connections. Returns how many bytes were used.
+    #[inline]
+    fn answer<S: Service>(
+        &mut self,
+        bytes: &[u8],
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<usize, Closed> {
+        let Connection { caller, transport, protocol, .. } = self;
+        let Protocol::Http1(conn) = protocol else { return Ok(0) };
+        if !conn.is_settled() && !conn.settle(bytes, transport.agreed_on_http2(), turn) {
+            return Ok(0);
+        }
+        let Workspace { dispatcher, batch, out, .. } = work;
+        let is_batched = batch.is_open() && !caller.is_encrypted;
+        let target = if is_batched { &mut batch.out } else { &mut *out };
+        let begin = target.len();
+        let output = &mut transport.output;
+        let used =
+            Http1Serving::new(conn, caller, output, dispatcher, target).answer_whole(bytes, turn);
+        if is_batched {
+            self.put_in_batch(begin, work)?;
+        } else {
+            self.flush(work)?;
+        }
+        Ok(used)
+    }
+
+    /// Has the bytes of the batch from `begin` on wait there, the responses to this connection.
+    /// Where it will be read no further, or has much to send, they are written now.
+    #[inline]
+    fn put_in_batch<S: Service>(
+        &mut self,
+        begin: usize,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        let Workspace { dispatcher, batch, .. } = work;
+        let accounts = &mut dispatcher.accounts;
+        if begin == batch.out.len() {
+            return Ok(());
+        }
+        let may_go_on = match &self.protocol {
+            Protocol::Http1(conn) => conn.may_serve(),
+            _ => true,
+        };
+        if !may_go_on || batch.out.len() - begin > BATCH_BYTES_MAX {
+            let sent = self.transport.send(&batch.out[begin..], accounts);
+            batch.out.truncate(begin);
+            return sent;
+        }
+        self.is_batched = true;
+        batch.add(self.caller.id, begin, accounts.now());
+        Ok(())
+    }
+
+    /// Writes the responses that waited in the batch.
+    #[inline]
+    pub(crate) fn write_batched<S: Service>(
+        &mut self,
+        bytes: &[u8],
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        self.is_batched = false;
+        self.transport.send(bytes, &mut work.dispatcher.accounts)
+    }
+
+    /// Writes the responses in `out`.
+    #[inline]
+    fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), Closed> {
+        let sent = self.transport.send_buffer(&mut work.out, &mut work.dispatcher.accounts);
+        empty(&mut work.out);
+        sent
+    }
+
+    /// Goes on in HTTP/2 if the client would.
+    #[inline]
+    fn switch_protocol<S: Service>(&mut self, work: &Workspace<S>) {
+        let Protocol::Http1(conn) = &mut self.protocol else { return };
+        let Stage::Http2(asked_before) = &mut conn.stage else { return };
+        let mut http2 = Http2::new(work.dispatcher.limits(), asked_before.take());
+        http2.feed(&conn.take_input());
+        self.protocol = Protocol::Http2(Box::new(http2));
+    }
+
+    /// Says what there is to do behind a read. One that did not fill its buffer has drained the
+    /// socket: the next byte is a new event.
+    #[inline]
+    fn after_read(&mut self, read: io::Result<Received>, woke: Ticks) -> Result<Step, Closed> {
+        let transport = &mut self.transport;
+        match read {
+            Ok(Received::End) => {
+                match &mut self.protocol {
+                    Protocol::Http1(conn) => {
+                        if conn.closing == Closing::No {
+                            conn.closing = Closing::Cleanly;
+                        }
+                        if transport.output.is_empty() && matches!(conn.stage, Stage::Serving) {
+                            return Err(Closed);
+                        }
+                    }
+                    Protocol::Http2(conn) => {
+                        conn.end_input();
+                        transport.is_drained = true;
+                    }
+                    Protocol::Ended(_) | Protocol::Lingering { .. } => {}
+                }
+                Ok(Step::Again)
+            }
+            Ok(Received::NotTls) => Ok(Step::Again),
+            Ok(Received::Bytes { filled, .. }) => {
+                transport.progress_at = woke;
+                let (is_closing, is_open) = match &self.protocol {
+                    Protocol::Http1(conn) => {
+                        let is_streaming =
+                            matches!(conn.stage, Stage::Streaming(_) | Stage::Leaving);
+                        (conn.closing != Closing::No, is_streaming || conn.has_requests())
+                    }
+                    _ => (false, true),
+                };
+                let more = filled || transport.is_ended() || is_closing;
+                transport.is_drained = !more;
+                Ok(if more || is_open { Step::Again } else { Step::Blocked })
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // Behind ciphertext without any text in it, the end may follow.
+                transport.is_drained = !transport.is_ended();
+                Ok(if transport.is_drained { Step::Blocked } else { Step::Again })
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
+            Err(_) => Err(Closed),
+        }
+    }
+
+    /// Answers, in plain text, a client that does not know that TLS is spoken here.
+    fn refuse_plain<S: Service>(
+        &mut self,
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        self.transport.drop_tls();
+        self.caller.is_encrypted = false;
+        self.refuse(&Refusal::PlainText, turn, work)
+    }
+
+    /// Answers a request that is not whole and will not be.
+    fn refuse_incomplete<S: Service>(
+        &mut self,
+        refusal: &Refusal,
+        now: Ticks,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        if let Protocol::Http1(conn) = &mut self.protocol {
+            conn.forget_input();
+        }
+        let mut turn = self.transport.turn(now, now);
+        turn.received = work.dispatcher.accounts.read_clock();
+        self.refuse(refusal, &turn, work)
+    }
+
+    fn refuse<S: Service>(
+        &mut self,
+        refusal: &Refusal,
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        if let Some(mut serving) = self.http1(work) {
+            serving.refuse(refusal, false, turn);
+        }
+        self.flush(work)
+    }
+
+    /// The connection in HTTP/1.1, and its service.
+    fn http1<'a, S: Service>(
+        &'a mut self,
+        work: &'a mut Workspace<S>,
+    ) -> Option<Http1Serving<'a, S>> {
+        let Protocol::Http1(conn) = &mut self.protocol else { return None };
+        let Workspace { dispatcher, out, .. } = work;
+        let output = &mut self.transport.output;
+        Some(Http1Serving::new(conn, &mut self.caller, output, dispatcher, out))
+    }
+
+    /// The connection in HTTP/2, and its service.
+    fn http2<'a, S: Service>(
+        &'a mut self,
+        work: &'a mut Workspace<S>,
+    ) -> Option<Http2Serving<'a, S>> {
+        let Protocol::Http2(conn) = &mut self.protocol else { return None };
+        let Workspace { dispatcher, body, .. } = work;
+        Some(Http2Serving { conn, caller: &mut self.caller, dispatcher, body })
+    }
+
+    /// Sends the next piece of a streamed response.
+    fn pump<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, Closed> {
+        let Some(mut serving) = self.http1(work) else { return Ok(Step::Blocked) };
+        let filled = serving.pump();
+        self.flush(work)?;
+        match filled {
+            Filled::Broken => Err(Closed),
+            Filled::More | Filled::Last if self.transport.output.is_empty() => Ok(Step::Again),
+            _ => Ok(Step::Blocked),
+        }
+    }
+
+    fn begin_linger(&mut self, accounts: &Accounts) {
+        self.transport.end_output();
+        self.transport.progress_at = accounts.clock().now();
+        self.protocol = Protocol::Lingering { left_bytes: LINGER_BYTES_MAX };
+    }
+
+    /// Throws away what the client goes on sending.
+    fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, Closed> {
+        let Protocol::Lingering { left_bytes } = &mut self.protocol else {
+            return Ok(Step::Blocked);
+        };
+        match work.with_scratch(|_, scratch| self.transport.discard_input(scratch)) {
+            Ok(count @ 1..) if count < *left_bytes => {
+                *left_bytes -= count;
+                Ok(Step::Again)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
+            Ok(_) | Err(_) => Err(Closed),
+        }
+    }
+
+    /// Reads what there is, has the protocol digest it, answers every whole request in it, and
+    /// writes.
+    fn serve_http2<S: Service>(
+        &mut self,
+        work: &mut Workspace<S>,
+        woke: Ticks,
+    ) -> Result<Step, Closed> {
+        let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
+        let Protocol::Http2(conn) = &mut self.protocol else { return Ok(Step::Blocked) };
+        if !conn.has_input() && !self.transport.is_drained {
+            begin_request(Phase::Receive.label());
+            let read = work.with_scratch(|work, scratch| {
+                let accounts = &mut work.dispatcher.accounts;
+                let read = self.transport.read(scratch, &mut work.wire, &mut turn, accounts);
+                if let Ok(Received::Bytes { count, .. }) = read {
+                    conn.feed(&scratch[..count]);
+                }
+                read
+            });
+            self.after_read(read, woke)?;
+        }
+        let Protocol::Http2(conn) = &mut self.protocol else { return Ok(Step::Blocked) };
+        let Workspace { dispatcher, batch, out, body, .. } = work;
+        let caller = &mut self.caller;
+        conn.swap_output(out);
+        let (is_over, moved) = Http2Serving { conn, caller, dispatcher, body }.run(&turn);
+        conn.swap_output(out);
+        empty(body);
+        let (was_full, is_ended) = conn.end_turn();
+        for record in conn.take_answered() {
+            dispatcher.accounts.finish(&mut self.transport.output, record, out.len());
+        }
+        let has_input = conn.has_input();
+        let has_memory = conn.hold_pieces();
+        if is_over {
+            abandon(conn, dispatcher);
+            let closing = if is_ended { Closing::Cleanly } else { Closing::AfterLinger };
+            self.protocol = Protocol::Ended(closing);
+        }
+        let may_wait = batch.is_open() && !self.caller.is_encrypted && !is_over;
+        if may_wait && out.len() <= BATCH_BYTES_MAX {
+            let begin = batch.out.len();
+            batch.out.extend_from_slice(out);
+            empty(out);
+            self.put_in_batch(begin, work)?;
+        } else {
+            self.flush(work)?;
+        }
+        if !has_memory {
+            work.dispatcher.accounts.shared().cuts.connection(Cut::Memory);
+            return Err(Closed);
+        }
+        let more = moved || was_full || has_input || is_ended || !self.transport.is_drained;
+        Ok(if is_over || more && !self.transport.has_unsent() {
+            Step::Again
+        } else {
+            Step::Blocked
+        })
+    }
+
+    /// Takes in the judgement of another thread about a request whose body is to come.
+    pub(crate) fn judged(&mut self, stream: u32, admission: Admission) {
+        match &mut self.protocol {
+            Protocol::Http1(conn) => conn.judged(admission),
+            Protocol::Http2(conn) => conn.judged(stream, admission),
+            Protocol::Ended(_) | Protocol::Lingering { .. } => {}
+        }
+    }
+
+    /// Brings a request that was handed over back to the service.
+    pub(crate) fn resume<S: Service>(
+        &mut self,
+        stream: u32,
+        later: S::Later,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        if let Some(mut serving) = self.http2(work) {
+            serving.resume(stream, later);
+            return Ok(());
+        }
+        if let Some(mut serving) = self.http1(work) {
+            serving.resume(later);
+        }
+        self.flush(work)
+    }
+
+    /// Answers a request that was handed over to code that panicked.
+    pub(crate) fn fail_parked<S: Service>(
+        &mut self,
+        stream: u32,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        if let Some(mut serving) = self.http2(work) {
+            serving.fail_parked(stream);
+            return Ok(());
+        }
+        if let Some(mut serving) = self.http1(work) {
+            serving.fail_parked();
+        }
+        self.flush(work)
+    }
+
+    /// Does what the time asks for: ends a connection that is idle, refuses a client that is slow,
+    /// and gives up one that does not take its responses.
+    pub(crate) fn sweep<S: Service>(
+        &mut self,
+        work: &mut Workspace<S>,
+        now: Ticks,
+    ) -> Result<Step, Closed> {
+        if self.transport.pace.is_begun() && self.has_caught_up() {
+            self.transport.pace = Pace::default();
+        }
+        self.tell_half_closed(&work.dispatcher.accounts, now);
+        let (limits, clock) = (work.dispatcher.limits(), work.dispatcher.accounts.clock());
+        let cut_of_reader = self.transport.cut_of_reader(limits, clock, now);
+        if matches!(self.protocol, Protocol::Http2(_)) && cut_of_reader.is_none() {
+            return self.sweep_http2(work, now);
+        }
+        let cuts = &work.dispatcher.accounts.shared().cuts;
+        match self.judge(&work.dispatcher, cut_of_reader, now) {
+            Verdict::Keep => Ok(Step::Blocked),
+            Verdict::Leave => Err(Closed),
+            Verdict::Cut(cut) => {
+                cuts.connection(cut);
+                Err(Closed)
+            }
+            Verdict::RefuseSlow => {
+                cuts.connection(Cut::RequestSlow);
+                self.refuse_incomplete(&Refusal::TooSlow, now, work)?;
+                self.advance(work, now)
+            }
+        }
+    }
+
+    /// True if the client has all of its responses that there are.
+    fn has_caught_up(&self) -> bool {
+        let is_sending = match &self.protocol {
+            Protocol::Http1(conn) => matches!(conn.stage, Stage::Streaming(_)),
+            Protocol::Http2(conn) => conn.is_sending(),
+            Protocol::Ended(_) | Protocol::Lingering { .. } => false,
+        };
+        !is_sending && !self.transport.has_unsent()
+    }
+
+    /// Takes a client that has long said that it sends no more for one that is gone. The answer is
+    /// sent nevertheless, as it may be there.
+    fn tell_half_closed(&self, accounts: &Accounts, now: Ticks) {
+        if let Protocol::Http1(Http1 { stage: Stage::Waiting(place), .. }) = &self.protocol
+            && let Some(since) = self.transport.ended_at
+            && is_longer(accounts.clock(), since, HALF_CLOSE_GRACE, now)
+        {
+            let watch = place.as_ref().as_ref().and_then(|parked| parked.watch.as_ref());
+            watch.into_iter().for_each(ClientWatch::tell);
+        }
+    }
+
+    fn judge<S: Service>(
+        &self,
+        dispatcher: &Dispatcher<S>,
+        cut_of_reader: Option<Cut>,
+        now: Ticks,
+    ) -> Verdict {
+        let (limits, clock) = (dispatcher.limits(), dispatcher.accounts.clock());
+        let longer = |since: Ticks, limit: Duration| is_longer(clock, since, limit, now);
+        let progress_at = self.transport.progress_at;
+        if self.is_handshaking() {
+            return match dispatcher.is_stopping() {
+                true => Verdict::Cut(Cut::Stopping),
+                false if longer(progress_at, limits.handshake) => Verdict::Cut(Cut::HandshakeSlow),
+                false => Verdict::Keep,
+            };
+        }
+        let conn = match &self.protocol {
+            Protocol::Lingering { .. } if longer(progress_at, LINGER) => return Verdict::Leave,
+            Protocol::Lingering { .. } => return Verdict::Keep,
+            Protocol::Http1(Http1 { stage: Stage::Waiting(_) | Stage::Judging, .. }) => {
+                return Verdict::Keep;
+            }
+            Protocol::Http1(conn) => conn,
+            Protocol::Http2(_) | Protocol::Ended(_) => {
+                return cut_of_reader.map_or(Verdict::Keep, Verdict::Cut);
+            }
+        };
+        if let Some(cut) = cut_of_reader {
+            return Verdict::Cut(cut);
+        }
+        let (idle_for, cut) = match dispatcher.is_stopping() {
+            true => (Duration::ZERO, Cut::Stopping),
+            false => (limits.idle, Cut::Idle),
+        };
+        if !conn.may_serve() {
+            Verdict::Keep
+        } else if conn.is_idle() && self.transport.output.is_empty() {
+            if longer(progress_at, idle_for) { Verdict::Cut(cut) } else { Verdict::Keep }
+        } else if conn.is_late(now, |begun| longer(begun, limits.exchange)) {
+            Verdict::RefuseSlow
+        } else {
+            Verdict::Keep
+        }
+    }
+
+    fn sweep_http2<S: Service>(
+        &mut self,
+        work: &mut Workspace<S>,
+        now: Ticks,
+    ) -> Result<Step, Closed> {
+        let progress_at = self.transport.progress_at;
+        let Some(mut serving) = self.http2(work) else { return Ok(Step::Blocked) };
+        let is_told = tell_to_leave(&mut serving, progress_at, now)?;
+        match serving.sweep(now) || is_told {
+            true => self.advance(work, now),
+            false => Ok(Step::Blocked),
+        }
+    }
+
+    /// Ends the connection, and the accounts of its requests.
+    pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>) {
+        let accounts = &dispatcher.accounts;
+        let mut closing = Closing::No;
+        match self.protocol {
+            Protocol::Http1(conn) => {
+                closing = conn.closing;
+                match conn.stage {
+                    Stage::Waiting(place) => dispatcher.abandon(place),
+                    Stage::Streaming(streaming) => {
+                        accounts.abandon(&streaming.trace);
+                        accounts.uncount_in_flight();
+                    }
+                    _ => {}
+                }
+            }
+            Protocol::Http2(mut conn) => abandon(&mut conn, dispatcher),
+            Protocol::Ended(how) => closing = how,
+            Protocol::Lingering { .. } => {}
+        }
+        self.transport.end(closing == Closing::Cleanly, accounts);
+    }
+
+    /// The parts of a connection that the service takes over: socket, and input that was read
+    /// beyond the request.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        let input = match self.protocol {
+            Protocol::Http1(mut conn) => conn.take_input(),
+            _ => Vec::new(),
+        };
+        (self.transport.into_socket(), input)
+    }
+}
+
+/// The judgement of a connection by the clock.
+enum Verdict {
+    Keep,
+    RefuseSlow,
+    Cut(Cut),
+    /// The last of a connection that was refused before.
+    Leave,
+}
+
+/// Tells a client of HTTP/2 to leave, if the server stops or nothing is under way for too long.
+/// True if it was told just now; an error if it has left, or cannot be told.
+fn tell_to_leave<S: Service>(
+    serving: &mut Http2Serving<'_, S>,
+    progress_at: Ticks,
+    now: Ticks,
+) -> Result<bool, Closed> {
+    let Http2Serving { conn, dispatcher, .. } = serving;
+    let clock = dispatcher.accounts.clock();
+    if let Some(since) = conn.leaving_since {
+        let is_gone = conn.is_idle() && is_longer(clock, since, LEAVE, now);
+        return if is_gone { Err(Closed) } else { Ok(false) };
+    }
+    let is_stopping = dispatcher.is_stopping();
+    let is_idle = conn.is_idle() && is_longer(clock, progress_at, dispatcher.limits().idle, now);
+    if !is_stopping && !is_idle {
+        return Ok(false);
+    }
+    let cut = if is_stopping { Cut::Stopping } else { Cut::Idle };
+    dispatcher.accounts.shared().cuts.connection(cut);
+    if conn.leave(now) { Ok(true) } else { Err(Closed) }
 }

@@ -2,118 +2,71 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::net::TcpListener;
-use mio::{Events, Poll, Token};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
 use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::LOOP_PHASE;
 
-use crate::acceptance::spare_descriptor;
-use crate::ahead::ReadAhead;
-use crate::batch::Batch;
-use crate::client_watch::ClientWatch;
-use crate::clients::Clients;
-use crate::compression::Compressor;
-use crate::connection::{Closing, Connection, Finished, ParkingPlace, SPARE_PLACES_MAX, Stage};
-use crate::gather::{Gather, Peer, Ready, ReadyList, sleep_to_the_point};
-use crate::lending::Buffers;
-use crate::limits::{GATHER_PAUSE, LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, TURNS_MAX};
-use crate::links::{Due, LINKS, link_of};
-use crate::output::SPARE_QUEUES_MAX;
-use crate::response::DateLine;
-use crate::server::Shared;
-use crate::service::{ConnectionId, Letter, Mailbox, Service};
+use crate::acceptor::{Acceptor, tune};
+use crate::accounts::{Accounts, Turn};
+use crate::ahead::{Read, ReadAhead};
+use crate::caller::Caller;
+use crate::clients::Seat;
+use crate::connection::Connection;
+use crate::cuts::Cut;
+use crate::dispatch::Dispatcher;
+use crate::gather::{Gather, sleep_to_the_point};
+use crate::limits::{
+    GATHER_PAUSE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, LINK_LOOK_READY_MIN,
+    LINK_LOOKS_MAX,
+};
+use crate::links::{Due, LINKS, LinkTurn, TOKENS_OWN, link_of};
+use crate::mailbox::{ConnectionId, Mailbox, Message, Ticket};
+use crate::ready::{Peer, Ready, ReadyList};
+use crate::service::Service;
+use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::ticker::{SWEEP_PAUSE, Ticker};
-use crate::tls::{WIRE_BYTES_MAX, add};
+use crate::tls::Session;
+use crate::transport::{Closed, Step, Transport};
+use crate::workspace::{Workspace, empty};
 
 /// Events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
 
-/// Tokens from here on are the loop's own.
-pub(crate) const TOKENS_OWN: usize = usize::MAX - 2;
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
 const TICKER: Token = Token(TOKENS_OWN);
 
-/// What is left of a pause and shorter than this is not slept: a sleep has its own cost.
+/// The rest of a pause that is shorter than this is not slept: a sleep has its own cost.
 const SLEEP_MIN: Duration = Duration::from_micros(5);
+/// Times in one wake-up that links are asked for more, as answers lead to requests.
+const LINK_ROUNDS_MAX: usize = 16;
 
-/// Whether a connection goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Keep,
-    Drop,
-}
-
-/// The readings that the requests of one turn share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    /// The wake-up.
-    pub(crate) woke: Ticks,
-    /// When the loop turned to this connection.
-    pub(crate) attended: Ticks,
-    /// When the last read returned.
-    pub(crate) received: Ticks,
-    /// Until when what was read waited for what was read before it.
-    pub(crate) waited_until: Option<Ticks>,
-}
-
-impl Turn {
-    /// A turn in which nothing was read yet.
-    pub(crate) fn at(woke: Ticks, attended: Ticks) -> Turn {
-        Turn { woke, attended, received: attended, waited_until: None }
-    }
-}
-
+/// One event loop.
 pub(crate) struct EventLoop<S: Service> {
-    pub(crate) index: usize,
-    pub(crate) poll: Poll,
-    pub(crate) listener: Option<TcpListener>,
-    pub(crate) mailbox: Arc<Mailbox<S::Later>>,
-    pub(crate) mailboxes: Vec<Arc<Mailbox<S::Later>>>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) service: S,
-    pub(crate) recorder: Recorder,
-    pub(crate) clock: Clock,
-    pub(crate) limits: Limits,
-    pub(crate) connections: Slots,
-    /// Where requests are read to and responses are encoded.
-    pub(crate) buffers: Buffers,
-    /// Where ciphertext is read to; empty without TLS.
-    pub(crate) wire: Box<[u8]>,
-    /// What was read for connections whose turn is still to come.
-    pub(crate) ahead: ReadAhead,
-    /// Responses that are written when the other connections of the wake-up have theirs.
-    pub(crate) batch: Batch,
-    /// Queues for the responses of connections that have none, so that idle ones hold no memory.
-    pub(crate) spare_queues: Vec<VecDeque<Finished>>,
-    /// Places for requests that are handed over.
-    pub(crate) spare_places: Vec<ParkingPlace>,
-    /// What bodies are compressed with.
-    pub(crate) compressor: Compressor,
-    pub(crate) date_line: DateLine,
-    pub(crate) date_until: Ticks,
+    poll: Poll,
+    acceptor: Acceptor,
+    mailboxes: Vec<Arc<Mailbox<S::Later>>>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    connections: Slots,
+    /// For the connection that has its turn.
+    work: Workspace<S>,
+    /// Reads of connections whose turn is still to come.
+    ahead: ReadAhead,
     /// Connections that had more to do than a turn may take.
-    pub(crate) again: Vec<usize>,
-    pub(crate) accept_again: bool,
-    /// Of the loop that accepts: who is connected, and the descriptor with which it turns others
-    /// away where there is no more.
-    pub(crate) clients: Clients,
-    pub(crate) spare_descriptor: Option<OwnedFd>,
-    /// TLS handshakes that wait for their turn.
-    pub(crate) handshakes: VecDeque<ConnectionId>,
-    pub(crate) stop_by: Option<Ticks>,
-    pub(crate) requests: u64,
-    /// What a turn of the service's links led to.
-    pub(crate) due: Vec<Due<S::Later>>,
-    /// The last reading for the account: what follows a request at once begins where it ended.
-    pub(crate) last: Ticks,
+    again: Vec<usize>,
+    /// TLS handshakes that wait for their turn, a few at a time: the computing of one takes a
+    /// hundred times as long as a request, and a crowd of new clients would hold up everybody.
+    handshakes: VecDeque<ConnectionId>,
+    /// The end of the time for requests in flight, once the loop is to stop.
+    stop_by: Option<Ticks>,
 }
 
 impl<S: Service> EventLoop<S> {
@@ -126,46 +79,26 @@ impl<S: Service> EventLoop<S> {
         service: S,
         recorder: Recorder,
     ) -> EventLoop<S> {
-        let clock = shared.clock;
-        let spare_descriptor = listener.as_ref().and_then(|_| spare_descriptor());
+        let accounts = Accounts::new(index, Arc::clone(&shared), recorder);
+        let dispatcher = Dispatcher::new(accounts, service, Arc::clone(&mailboxes[index]));
         EventLoop {
-            index,
             poll,
-            listener,
-            mailbox: Arc::clone(&mailboxes[index]),
+            acceptor: Acceptor::new(listener),
             mailboxes,
-            service,
-            recorder,
-            clock,
-            limits: shared.limits.clone(),
-            wire: vec![0; if shared.certificates.is_some() { WIRE_BYTES_MAX } else { 0 }].into(),
-            compressor: Compressor::new(Arc::clone(&shared), index),
+            clock: shared.clock,
             shared,
             connections: Slots::default(),
-            buffers: Buffers::default(),
+            work: Workspace::new(dispatcher),
             ahead: ReadAhead::default(),
-            batch: Batch::new(&clock),
-            spare_queues: Vec::with_capacity(SPARE_QUEUES_MAX),
-            spare_places: Vec::with_capacity(SPARE_PLACES_MAX),
-            date_line: DateLine::at(clock.wall()),
-            date_until: clock.now(),
             again: Vec::new(),
-            accept_again: false,
-            clients: Clients::default(),
-            spare_descriptor,
             handshakes: VecDeque::new(),
             stop_by: None,
-            requests: 0,
-            due: Vec::new(),
-            last: Ticks(0),
         }
     }
 
-    /// Reads the clock for the account.
     #[inline]
-    pub(crate) fn read_clock(&mut self) -> Ticks {
-        self.last = self.recorder.now();
-        self.last
+    fn accounts(&mut self) -> &mut Accounts {
+        &mut self.work.dispatcher.accounts
     }
 
     /// Runs until it is told to stop and its connections are done.
@@ -181,7 +114,7 @@ impl<S: Service> EventLoop<S> {
         sleep_to_the_point();
         self.link_turn(sweep_at, |service, turn| service.begin(turn))?;
         loop {
-            self.recorder.rest();
+            self.accounts().recorder().rest();
             pellucid_thread::set_phase(LOOP_PHASE);
             let is_busy = !self.again.is_empty() || !self.handshakes.is_empty();
             let pause = if is_busy { Some(Duration::ZERO) } else { ticker.limit() };
@@ -195,29 +128,29 @@ impl<S: Service> EventLoop<S> {
                 ready.add(&events, again);
                 woke = again;
             }
-            self.last = woke;
-            self.refresh_date(woke);
+            self.accounts().set_last(woke);
+            self.work.dispatcher.refresh_date(woke);
             let mut found = ready.len();
             self.serve_ready(&mut ready, &mut ticker, woke);
             for _ in 0..LINK_LOOKS_MAX {
-                if found < LINK_LOOK_READY_MIN || !self.service.has_to_settle() {
+                if found < LINK_LOOK_READY_MIN || !self.work.dispatcher.has_to_settle() {
                     break;
                 }
                 // Others need not wait for what else comes.
                 self.write_batch();
                 woke = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
-                self.last = woke;
+                self.accounts().set_last(woke);
                 ready.add(&events, woke);
                 found = ready.len();
                 self.serve_ready(&mut ready, &mut ticker, woke);
             }
             self.settle_links(woke);
             self.write_batch();
-            self.batch.is_open = false;
+            self.work.batch.open(false);
             self.go_on_with_handshakes(woke);
             let again = std::mem::take(&mut self.again);
             if !again.is_empty() {
-                again.into_iter().for_each(|slot| self.turn(slot, woke, Peer::Open));
+                again.into_iter().for_each(|slot| self.take_turn(slot, woke, Peer::Open));
                 self.settle_links(woke);
             }
             // A tick may come a moment early by this clock.
@@ -231,27 +164,27 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Does what there is to do about what is ready.
+    /// Serves the descriptors that are ready.
     fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &mut Ticker, woke: Ticks) {
         // A response that nothing else waits beside is written at once.
-        self.batch.is_open = ready.len() > 1;
+        self.work.batch.open(ready.len() > 1);
         for Ready { token, peer, woke } in ready.drain() {
-            if token.0 < LINKS && self.batch.is_open {
+            if token.0 < LINKS && self.work.batch.is_open() {
                 self.read_ahead(token.0, woke, peer);
             } else {
-                // Letters and time limits are for connections that are in their places.
+                // Messages and time limits are for connections that are in their places.
                 self.serve_ahead(woke);
                 match token {
-                    WAKER => self.read_mail(woke),
+                    WAKER => self.take_messages(woke),
                     LISTENER => self.accept(woke),
                     TICKER => ticker.take(),
                     token => match link_of(token) {
                         Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
-                        None => self.turn(token.0, woke, peer),
+                        None => self.take_turn(token.0, woke, peer),
                     },
                 }
             }
-            if self.batch.is_full {
+            if self.work.batch.is_full() {
                 self.write_batch();
             }
         }
@@ -260,9 +193,9 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Looks away for [`GATHER_PAUSE`] from `woke` on. Under full load there is always something to
-    /// count, and whoever else counted it would take the processor from this loop.
-    fn pause(&self, woke: Ticks) {
-        self.recorder.count_some();
+    /// count, and any other thread that counted it would take the processor from this loop.
+    fn pause(&mut self, woke: Ticks) {
+        self.accounts().recorder().count_some();
         let taken = Duration::from_nanos(self.clock.nanoseconds(self.clock.now().since(woke)));
         let left = GATHER_PAUSE.saturating_sub(taken);
         if left >= SLEEP_MIN {
@@ -270,7 +203,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Looks what is ready, waiting for it as long as `pause`; comes back with the time.
+    /// Looks for descriptors that are ready, waiting as long as `pause`; comes back with the time.
     fn wait_for_events(
         &mut self,
         events: &mut Events,
@@ -289,31 +222,34 @@ impl<S: Service> EventLoop<S> {
         self.stop_by.is_some_and(past)
     }
 
-    fn refresh_date(&mut self, now: Ticks) {
-        if now >= self.date_until {
-            let wall = self.clock.wall();
-            self.date_line = DateLine::at(wall);
-            let left_ms = 1_000 - wall.unix_ms() % 1_000;
-            self.date_until = Ticks(now.0 + self.clock.ticks(left_ms * 1_000_000));
-        }
-    }
-
-    fn read_mail(&mut self, woke: Ticks) {
-        for letter in self.mailbox.collect() {
-            match letter {
-                Letter::Accepted(socket, seat) => self.adopt(socket, seat, woke),
-                Letter::Judged(id, admission) => self.judged(id, admission, woke),
-                Letter::Completed(id, later) => self.resume(id, later, woke),
-                Letter::Abandoned(id) => self.fail_away(id, woke),
-                Letter::GoOn(id) => self.go_on(id, woke),
-                Letter::Told(message) => {
+    fn take_messages(&mut self, woke: Ticks) {
+        for message in self.work.dispatcher.mailbox().collect() {
+            match message {
+                Message::Accepted(socket, seat) => self.adopt(socket, seat, woke),
+                Message::Judged(id, admission) => {
+                    self.with_connection_of(id, |work, connection| {
+                        connection.judged(id.stream, admission);
+                        connection.advance(work, woke)
+                    });
+                }
+                Message::Completed(id, later) => self.resume(id, later, woke),
+                Message::Abandoned(id) => {
+                    self.accounts().uncount_in_flight();
+                    self.with_connection_of(id, |work, connection| {
+                        connection.fail_parked(id.stream, work)?;
+                        connection.advance(work, woke)
+                    });
+                }
+                Message::GoOn(id) => self.go_on(id, woke),
+                Message::ToService(message) => {
                     self.link_turn(woke, |service, turn| service.told(message, turn));
                 }
-                Letter::Stop => {
-                    self.listener = None;
-                    let grace_ns = self.limits.stop.as_nanos() as u64;
+                Message::Stop => {
+                    self.acceptor.stop();
+                    self.work.dispatcher.stop();
+                    let grace_ns = self.shared.limits.stop.as_nanos() as u64;
                     self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
-                    // Whose response is put by looks idle.
+                    // A connection whose response is in the batch looks idle.
                     self.write_batch();
                     self.sweep(woke);
                 }
@@ -321,130 +257,251 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    fn turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
-        self.with_connection(slot, |this, connection| {
-            connection.note_event(peer, woke);
-            this.take_turn(slot, connection, woke)
+    /// Brings a request that was handed over back to the service.
+    fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
+        self.accounts().uncount_in_flight();
+        self.with_connection_of(id, |work, connection| {
+            connection.resume(id.stream, later, work)?;
+            connection.advance(work, woke)
         });
     }
 
-    pub(crate) fn settle(&mut self, slot: usize, mut connection: Box<Connection>, fate: Fate) {
-        match fate {
-            Fate::Keep => self.connections.put(slot, connection),
-            Fate::Drop if matches!(connection.stage, Stage::Leaving) => {
-                connection.body = None;
-                self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-                self.connections.free(slot);
-                self.give_away(slot, connection);
+    fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
+        self.with_connection_of(id, |work, connection| connection.advance(work, woke));
+    }
+
+    /// Accepts the connections that wait, each for the loop that has fewest.
+    fn accept(&mut self, woke: Ticks) {
+        for accepted in self.acceptor.accept(&self.shared) {
+            let socket = std::net::TcpStream::from(accepted.socket);
+            if accepted.owner == self.accounts().index() {
+                self.adopt(socket, accepted.seat, woke);
+            } else {
+                self.mailboxes[accepted.owner].post(Message::Accepted(socket, accepted.seat));
             }
-            Fate::Drop => self.discard(slot, *connection),
         }
     }
 
-    /// Ends a connection, and accounts for the responses that it did not get out.
-    fn discard(&mut self, slot: usize, mut connection: Connection) {
-        if connection.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-            add(&self.shared.tls[self.index].handshakes_failed, 1);
-        } else if connection.closing == Closing::Cleanly
-            && let Some(tls) = &mut connection.tls
-        {
-            tls.close(&connection.socket);
+    /// Takes in a connection that counts among the loop's already.
+    fn adopt(&mut self, socket: std::net::TcpStream, seat: Seat, woke: Ticks) {
+        if let Err(cut) = self.try_adopt(TcpStream::from_std(socket), seat, woke) {
+            self.shared.cuts.refused(cut);
+            self.release_load();
         }
-        for mut record in connection.finished.drain(..).filter_map(|finished| finished.record) {
-            self.recorder.record_sealed(&mut record, None);
+    }
+
+    fn try_adopt(&mut self, mut socket: TcpStream, seat: Seat, woke: Ticks) -> Result<(), Cut> {
+        let id = self.connections.next();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered =
+            self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
+        registered.map_err(|_| Cut::System)?;
+        if self.stop_by.is_some() {
+            return Err(Cut::Stopping);
         }
-        match connection.stage {
-            Stage::Waiting(place) => {
-                if let Some(parked) = *place {
-                    parked.watch.iter().for_each(ClientWatch::tell);
-                    self.recorder.record(&parked.timeline, parked.facts);
+        tune(&socket, seat.address());
+        let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
+        let certificates = self.shared.certificates.as_ref();
+        let tls =
+            certificates.map(|certificates| Session::new(certificates.config()).map(Box::new));
+        let tls = tls.transpose().map_err(|_| Cut::System)?;
+        let caller = Caller::new(id, number as u32, seat, tls.is_some());
+        let transport = Transport::new(socket, tls, woke);
+        self.connections.insert(Box::new(Connection::new(caller, transport)));
+        Ok(())
+    }
+
+    fn release_load(&mut self) {
+        let index = self.accounts().index();
+        self.shared.loads[index].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Gives a connection its turn, or, while it is in its handshake, a place in the queue for it.
+    fn take_turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
+        let Some(mut connection) = self.connections.take(slot) else { return };
+        connection.note_event(peer, woke);
+        let turned = match connection.is_handshaking() {
+            true => self.queue_handshake(&mut connection),
+            false => connection.advance(&mut self.work, woke),
+        };
+        self.settle(slot, connection, turned);
+    }
+
+    fn queue_handshake(&mut self, connection: &mut Connection) -> Result<Step, Closed> {
+        if connection.is_queued {
+            return Ok(Step::Blocked);
+        }
+        if self.handshakes.len() >= HANDSHAKES_WAITING_MAX {
+            self.shared.cuts.refused(Cut::Handshakes);
+            return Err(Closed);
+        }
+        connection.is_queued = true;
+        self.handshakes.push_back(connection.id());
+        Ok(Step::Blocked)
+    }
+
+    /// Goes on with the handshakes whose turn it is. A connection that is gone, or sent nothing,
+    /// takes none.
+    fn go_on_with_handshakes(&mut self, woke: Ticks) {
+        let mut steps = 0;
+        while steps < HANDSHAKES_PER_TURN_MAX {
+            let Some(id) = self.handshakes.pop_front() else { return };
+            let before = self.handshake_ticks();
+            self.with_connection_of(id, |work, connection| {
+                connection.is_queued = false;
+                connection.advance(work, woke)
+            });
+            steps += usize::from(self.handshake_ticks() != before);
+        }
+    }
+
+    /// Ticks that handshakes took on this loop until now.
+    fn handshake_ticks(&mut self) -> u64 {
+        self.accounts().tls_meter().handshake_ticks.load(Ordering::Relaxed)
+    }
+
+    /// Reads from a connection, to answer it with [`EventLoop::serve_ahead`]; gives it its turn now
+    /// where there is more to it than that.
+    fn read_ahead(&mut self, slot: usize, woke: Ticks, peer: Peer) {
+        let Some(mut connection) = self.connections.take(slot) else { return };
+        if !connection.may_be_read_ahead() {
+            self.connections.put(slot, connection);
+            return self.take_turn(slot, woke, peer);
+        }
+        connection.note_event(peer, woke);
+        let mut turn = Turn::at(woke, self.work.dispatcher.accounts.last());
+        match connection.read_ahead(self.ahead.room(), &mut turn, &mut self.work) {
+            Ok((count, filled)) => {
+                self.ahead.add((slot, connection), count, filled, turn);
+                if self.ahead.is_full() {
+                    self.serve_ahead(woke);
                 }
             }
-            Stage::Streaming(streaming) => {
-                self.recorder.record(&streaming.timeline, streaming.facts);
-                self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
-            }
-            Stage::Http2(session) => self.abandon(*session),
-            Stage::Serving | Stage::Judging | Stage::Lingering { .. } | Stage::Leaving => {}
+            Err(turned) => self.settle(slot, connection, turned),
         }
-        self.shared.loads[self.index].fetch_sub(1, Ordering::Relaxed);
-        self.connections.free(slot);
     }
 
-    /// Does what the connection has to do, as far as its turn reaches.
-    pub(crate) fn advance(
+    /// Answers the requests that were read ahead.
+    fn serve_ahead(&mut self, woke: Ticks) {
+        if self.ahead.reads.is_empty() {
+            return;
+        }
+        let ReadAhead { mut reads, buffer, .. } = std::mem::take(&mut self.ahead);
+        for Read { slot, mut connection, range, filled, turn } in reads.drain(..) {
+            let turned = connection.serve_ahead(&buffer[range], filled, turn, &mut self.work, woke);
+            self.settle(slot, connection, turned);
+            if self.work.batch.is_full() {
+                self.write_batch();
+            }
+        }
+        self.ahead = ReadAhead::reusing(reads, buffer);
+    }
+
+    /// Writes the responses of the batch.
+    fn write_batch(&mut self) {
+        // No response that comes of it waits: this is not the place to write that.
+        let is_open = self.work.batch.open(false);
+        let (mut parts, mut out) = self.work.batch.take();
+        for (id, range) in parts.drain(..) {
+            self.with_connection_of(id, |work, connection| {
+                connection.write_batched(&out[range], work)?;
+                Ok(Step::Blocked)
+            });
+        }
+        empty(&mut out);
+        self.work.batch.put_back(parts, out);
+        self.work.batch.open(is_open);
+    }
+
+    /// Has the connection in a slot take a step, if it is in its place.
+    #[inline]
+    fn with_connection(
         &mut self,
         slot: usize,
-        connection: &mut Connection,
-        woke: Ticks,
-    ) -> Fate {
-        if let Some(tls) = &mut connection.tls {
-            tls.wake(woke);
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, Closed>,
+    ) {
+        let Some(mut connection) = self.connections.take(slot) else { return };
+        let turned = step(&mut self.work, &mut connection);
+        self.settle(slot, connection, turned);
+    }
+
+    /// As [`EventLoop::with_connection`], if the connection there is still the one that is meant.
+    #[inline]
+    fn with_connection_of(
+        &mut self,
+        id: ConnectionId,
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, Closed>,
+    ) {
+        if self.connections.is_current(id) {
+            self.with_connection(id.slot as usize, step);
         }
-        if connection.has_unsent() && self.flush_rest(connection) == Fate::Drop {
-            return Fate::Drop;
-        }
-        for _ in 0..TURNS_MAX {
-            if connection.is_lost() {
-                return Fate::Drop;
-            }
-            if !connection.output.is_empty() {
-                return Fate::Keep;
-            }
-            if connection.is_put_by {
-                break;
-            }
-            match connection.closing {
-                Closing::AtOnce => return Fate::Drop,
-                _ if !matches!(connection.stage, Stage::Serving) => {}
-                Closing::Cleanly => return Fate::Drop,
-                Closing::AfterLinger => self.begin_linger(connection),
-                Closing::No => {}
-            }
-            let step = match connection.stage {
-                Stage::Waiting(_) | Stage::Judging => return Fate::Keep,
-                Stage::Leaving => return Fate::Drop,
-                Stage::Streaming(_) => self.pump(connection),
-                Stage::Lingering { .. } => self.linger(connection),
-                Stage::Serving => self.serve(slot, connection, woke),
-                Stage::Http2(_) => {
-                    let turn = Turn::at(woke, self.last);
-                    self.serve_http2(slot, connection, turn)
+    }
+
+    /// Puts a connection back that has had its turn, or ends it.
+    #[inline]
+    fn settle(&mut self, slot: usize, connection: Box<Connection>, turned: Result<Step, Closed>) {
+        match turned {
+            Ok(step) => {
+                self.connections.put(slot, connection);
+                if step == Step::Again {
+                    self.again.push(slot);
                 }
-            };
-            match step {
-                Step::Again if connection.is_costly() => break,
-                Step::Again => {}
-                Step::Blocked => return Fate::Keep,
-                Step::Over => return Fate::Drop,
+            }
+            Err(Closed) => self.end_connection(slot, *connection),
+        }
+    }
+
+    /// Ends a connection, or gives it to the service if that takes it over.
+    #[cold]
+    fn end_connection(&mut self, slot: usize, connection: Connection) {
+        self.release_load();
+        self.connections.free(slot);
+        if !connection.is_leaving() {
+            return connection.end(&self.work.dispatcher);
+        }
+        let ticket = Ticket(connection.id());
+        let (mut socket, unread) = connection.into_parts();
+        if self.poll.registry().deregister(&mut socket).is_ok() {
+            let woke = self.clock.now();
+            self.link_turn(woke, |service, turn| service.upgraded(ticket, socket, unread, turn));
+        }
+    }
+
+    /// Gives the service a turn with its links, and does what came of it.
+    fn link_turn<T>(
+        &mut self,
+        woke: Ticks,
+        turn: impl FnOnce(&mut S, &mut LinkTurn<'_, S::Later>) -> T,
+    ) -> T {
+        let registry = self.poll.registry();
+        let (done, mut due) = self.work.dispatcher.turn_links(registry, woke, turn);
+        for due in due.drain(..) {
+            match due {
+                Due::Complete(id, later) => self.resume(id, later, woke),
+                Due::GoOn(id) => self.go_on(id, woke),
             }
         }
-        self.again.push(slot);
-        Fate::Keep
+        self.work.dispatcher.put_back_due(due);
+        done
     }
 
-    pub(crate) fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
-        self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.with_connection_of(id, |this, connection| {
-            if let Stage::Http2(session) = &mut connection.stage
-                && let Some(parked) = session.take_parked(id.stream)
-            {
-                this.complete_stream(id, connection.seat.address(), session, *parked, later);
-            } else if this.complete(id, connection, later) == Fate::Drop {
-                return Fate::Drop;
+    /// Lets links send what the wake-up brought, and what came of that.
+    fn settle_links(&mut self, woke: Ticks) {
+        for _ in 0..LINK_ROUNDS_MAX {
+            if !self.link_turn(woke, |service, turn| service.settle(turn)) {
+                return;
             }
-            this.advance(id.slot as usize, connection, woke)
-        });
+        }
     }
-}
 
-/// What came of a step of a connection's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// There may be more to do.
-    Again,
-    /// Nothing to do until the next event.
-    Blocked,
-    /// The connection is done.
-    Over,
+    /// Ends all that has taken too long.
+    fn sweep(&mut self, now: Ticks) {
+        if self.acceptor.is_pending() {
+            self.accept(now);
+        }
+        self.acceptor.forget_gone();
+        for slot in 0..self.connections.bound() {
+            self.with_connection(slot, |work, connection| connection.sweep(work, now));
+        }
+    }
 }

@@ -14,12 +14,10 @@
 //! for this one as it waits for them. Two nodes of a cluster that made pauses for each other passed
 //! 121,000 requests per second on from one to the other, instead of 140,000.
 
-use mio::event::Event;
-use mio::{Events, Token};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::limits::{GATHER_CONNECTIONS_MAX, GATHER_WORK_TO_IDLE};
-use crate::links::link_of;
+use crate::ready::ReadyList;
 
 /// With each wake-up, those before it count for this share less, as a power of two.
 const FADING_SHIFT: u32 = 4;
@@ -29,79 +27,14 @@ const IDLE_MAX_NS: u64 = 1_000_000;
 /// Wake-ups after which links that were not heard of are no longer in use.
 const LINKS_QUIET_WAKE_UPS: u32 = 64;
 
-/// What an event says of the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Peer {
-    Open,
-    /// It sends nothing more (FIN).
-    Ended,
-    /// It takes nothing more, either (RST, or FIN where we have sent ours).
-    Gone,
-}
-
-impl Peer {
-    fn of(event: &Event) -> Peer {
-        if event.is_error() || event.is_write_closed() {
-            Peer::Gone
-        } else if event.is_read_closed() {
-            Peer::Ended
-        } else {
-            Peer::Open
-        }
-    }
-}
-
-/// Something that is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ready {
-    pub(crate) token: Token,
-    pub(crate) peer: Peer,
-    /// When the loop learned of it.
-    pub(crate) woke: Ticks,
-}
-
-/// What is ready in a wake-up, each once.
-#[derive(Default)]
-pub(crate) struct ReadyList(Vec<Ready>);
-
-impl ReadyList {
-    /// Adds what a look brought. What an earlier look of the same wake-up had brought already is
-    /// the same event: nothing was done about it yet.
-    pub(crate) fn add(&mut self, events: &Events, woke: Ticks) {
-        let known = self.0.len();
-        for event in events {
-            let (token, peer) = (event.token(), Peer::of(event));
-            match self.0[..known].iter_mut().find(|ready| ready.token == token) {
-                Some(ready) => ready.peer = ready.peer.max(peer),
-                None => self.0.push(Ready { token, peer, woke }),
-            }
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether links of the service are among it.
-    fn has_links(&self) -> bool {
-        self.0.iter().any(|ready| link_of(ready.token).is_some())
-    }
-
-    /// Empties the list, one after the other.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Ready> + '_ {
-        self.0.drain(..)
-    }
-}
-
-/// Knows whether a pause is worth it: how long the loop was at work lately, and how long it was
-/// not.
+/// The shares of work and idleness in the loop's time lately, by which a pause is worth it or not.
 pub(crate) struct Gather {
     work_ticks: u64,
     idle_ticks: u64,
     idle_ticks_max: u64,
     /// Wake-ups since the last one with links.
     without_links: u32,
-    /// When the last wake-up began.
+    /// The beginning of the last wake-up.
     woke: Ticks,
 }
 
@@ -147,15 +80,12 @@ pub(crate) fn sleep_to_the_point() {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::time::Duration;
-
-    use mio::net::UnixStream;
-    use mio::{Interest, Poll};
+    use mio::Token;
     use pellucid_clock::SimulatedClock;
 
     use super::*;
     use crate::links::LINKS;
+    use crate::ready::{Peer, Ready};
 
     fn found(tokens: impl Iterator<Item = usize>) -> ReadyList {
         let ready = |token| Ready { token: Token(token), peer: Peer::Open, woke: Ticks(0) };
@@ -211,45 +141,5 @@ mod tests {
         assert_eq!(after, Some(LINKS_QUIET_WAKE_UPS as usize));
         // The listener and the mailbox are no links.
         assert!(is_due(&[1, usize::MAX]));
-    }
-
-    #[test]
-    fn what_is_found_twice_is_one_event() {
-        let mut poll = Poll::new().unwrap();
-        let (mut near, mut far): (Vec<_>, Vec<_>) = (0..3)
-            .map(|token| {
-                let (mut near, far) = UnixStream::pair().unwrap();
-                let registry = poll.registry();
-                registry.register(&mut near, Token(token), Interest::READABLE).unwrap();
-                (near, Some(far))
-            })
-            .unzip();
-        let mut events = Events::with_capacity(8);
-        let mut look = |list: &mut ReadyList, woke| {
-            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
-            list.add(&events, Ticks(woke));
-        };
-        let mut list = ReadyList::default();
-        for far in far.iter_mut().take(2).flatten() {
-            far.write_all(b"x").unwrap();
-        }
-        look(&mut list, 1);
-        // One of them goes, and another comes.
-        far[1] = None;
-        far[2].as_mut().unwrap().write_all(b"x").unwrap();
-        look(&mut list, 2);
-        assert_eq!(list.len(), 3);
-        let mut ready: Vec<Ready> = list.drain().collect();
-        ready.sort_by_key(|ready| ready.token.0);
-        // A Unix socket has no state between its two ends and none.
-        let expected = [(0, Peer::Open, 1), (1, Peer::Gone, 1), (2, Peer::Open, 2)];
-        let expected = expected.map(|(token, peer, woke)| Ready {
-            token: Token(token),
-            peer,
-            woke: Ticks(woke),
-        });
-        assert_eq!(ready, expected);
-        near.clear();
-        assert_eq!(list.len(), 0);
     }
 }

@@ -7,50 +7,50 @@
 //!
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
-mod acceptance;
-mod admission;
+mod acceptor;
+mod accounts;
 mod ahead;
 mod batch;
 mod bodies;
-mod chunked;
+mod body_source;
+mod caller;
 mod client_watch;
 mod clients;
 mod compression;
 mod connection;
 mod cuts;
+mod dispatch;
 mod event_loop;
-mod failures;
 mod gather;
-mod handshakes;
-mod head;
-mod http2;
-mod lending;
+mod h1;
+mod h2;
 mod limits;
 mod links;
+mod mailbox;
 mod output;
-mod plain_head;
-mod reading;
+mod pace;
+mod ready;
 mod refusal;
-mod refusals;
 mod request;
-mod requests;
 mod response;
 mod server;
 mod service;
+mod shared;
 mod slots;
 mod socket;
-mod streams;
-mod sweep;
-mod taking;
 mod ticker;
 mod tls;
+mod transport;
+mod workspace;
 
-pub use acceptance::descriptors_max;
-pub use chunked::ChunkedDecoder;
+pub use acceptor::descriptors_max;
+pub use body_source::{BodySource, Filled, Handled};
 pub use client_watch::ClientWatch;
 pub use compression::CompressionFigures;
 pub use cuts::{Cut, CutFigures};
-pub use head::{Framing, Head, HeaderSpace, parse};
+pub use h1::chunked::ChunkedDecoder;
+pub use h1::encode::write_decimal;
+pub use h1::parse::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
     AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
     BATCH_PAUSE_MAX, BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN, CHUNK_LINE_BYTES_MAX,
@@ -60,13 +60,12 @@ pub use limits::{
     OUTPUT_BYTES_MAX, READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN,
     TURNS_MAX,
 };
-pub use links::{LinkTurn, Messenger, Ticket};
+pub use links::LinkTurn;
+pub use mailbox::{Admission, Completer, Judge, Messenger, Reminder, Ticket};
 pub use refusal::{Denial, Refusal};
 pub use request::{Header, Request};
-pub use response::{Response, write_decimal};
-pub use server::{Endpoint, Server, ServerGauge, ServerStats, listen};
-pub use service::{
-    Admission, Applicant, BodySource, Completer, Exchange, Filled, Handled, Judge, Reminder,
-    Service,
-};
+pub use response::Response;
+pub use server::{Endpoint, Server, ServerGauge, listen};
+pub use service::{Applicant, Exchange, Service};
+pub use shared::ServerStats;
 pub use tls::{CertificateError, Certificates, TlsFigures};

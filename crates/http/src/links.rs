@@ -1,9 +1,9 @@
 //! Descriptors of the service's own on its event loop: connections to others that it opens, and
 //! connections of the transport that it takes over (`Upgrade`, RFC 9110, section 7.8).
 //!
-//! Whoever asks others on behalf of a request would otherwise need threads of his own, and with
-//! them two hand-overs for each request. A link's events come in the same wake-up as those of
-//! connections, its answers complete requests of the same loop at once, and what it has to send
+//! A service that asks others on behalf of a request would otherwise need threads of its own, and
+//! with them two hand-overs for each request. A link's events come in the same wake-up as those of
+//! connections, its answers complete requests of the same loop at once, and all that it has to send
 //! goes out together at the end of the wake-up.
 
 use std::sync::Arc;
@@ -12,39 +12,15 @@ use mio::{Registry, Token};
 use pellucid_account::{Recorder, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
-use crate::connection::Connection;
-use crate::event_loop::EventLoop;
-use crate::requests::id_of;
-use crate::service::{ConnectionId, Letter, Mailbox, Service};
+use crate::accounts::{Accounts, request_number};
+use crate::mailbox::{ConnectionId, Mailbox, Messenger, Ticket};
 
 /// Tokens from here on are the service's.
 pub(crate) const LINKS: usize = 1 << 40;
-/// Times in one wake-up that links are asked what they have, as answers lead to requests.
-const ROUNDS_MAX: usize = 16;
+/// Tokens from here on are the event loop's own.
+pub(crate) const TOKENS_OWN: usize = usize::MAX - 2;
 
-/// Stands for a request that is to be completed on its own loop; of no use elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(pub(crate) ConnectionId);
-
-/// Tells the service of an event loop something from any thread.
-pub struct Messenger<L> {
-    mailbox: Arc<Mailbox<L>>,
-}
-
-impl<L> Clone for Messenger<L> {
-    fn clone(&self) -> Messenger<L> {
-        Messenger { mailbox: Arc::clone(&self.mailbox) }
-    }
-}
-
-impl<L> Messenger<L> {
-    /// Has [`Service::told`] called with `message` on its loop.
-    pub fn tell(&self, message: L) {
-        self.mailbox.post(Letter::Told(message));
-    }
-}
-
-/// What is to be done once the service has had its turn.
+/// Something to do for a connection once the service has had its turn.
 pub(crate) enum Due<L> {
     Complete(ConnectionId, L),
     GoOn(ConnectionId),
@@ -52,17 +28,30 @@ pub(crate) enum Due<L> {
 
 /// The event loop as the service's links see it.
 pub struct LinkTurn<'a, L> {
-    pub(crate) registry: &'a Registry,
-    pub(crate) recorder: &'a Recorder,
-    pub(crate) mailbox: &'a Arc<Mailbox<L>>,
-    pub(crate) due: &'a mut Vec<Due<L>>,
-    pub(crate) requests: &'a mut u64,
-    pub(crate) index: usize,
-    pub(crate) woke: Ticks,
+    registry: &'a Registry,
+    recorder: &'a Recorder,
+    mailbox: &'a Arc<Mailbox<L>>,
+    due: &'a mut Vec<Due<L>>,
+    /// Requests of the loop so far.
+    requests: &'a mut u64,
+    index: usize,
+    woke: Ticks,
 }
 
 impl<'a, L> LinkTurn<'a, L> {
-    /// Where links are registered, under [`LinkTurn::token`].
+    pub(crate) fn new(
+        registry: &'a Registry,
+        accounts: &'a mut Accounts,
+        mailbox: &'a Arc<Mailbox<L>>,
+        due: &'a mut Vec<Due<L>>,
+        woke: Ticks,
+    ) -> LinkTurn<'a, L> {
+        let index = accounts.index();
+        let (recorder, requests) = accounts.recorder_and_requests();
+        LinkTurn { registry, recorder, mailbox, due, requests, index, woke }
+    }
+
+    /// The registry for links, under [`LinkTurn::token`].
     #[must_use]
     pub fn registry(&self) -> &'a Registry {
         self.registry
@@ -74,7 +63,7 @@ impl<'a, L> LinkTurn<'a, L> {
         Token(LINKS + link)
     }
 
-    /// When the loop woke up.
+    /// The time of the loop's wake-up.
     #[must_use]
     pub fn woke(&self) -> Ticks {
         self.woke
@@ -86,7 +75,7 @@ impl<'a, L> LinkTurn<'a, L> {
         self.index
     }
 
-    /// Where accounts go.
+    /// The recorder of accounts.
     #[must_use]
     pub fn recorder(&self) -> &'a Recorder {
         self.recorder
@@ -95,7 +84,7 @@ impl<'a, L> LinkTurn<'a, L> {
     /// Reaches this loop's service from other threads.
     #[must_use]
     pub fn messenger(&self) -> Messenger<L> {
-        Messenger { mailbox: Arc::clone(self.mailbox) }
+        Messenger(Arc::clone(self.mailbox))
     }
 
     /// Has [`Service::resume`] called for a request that was answered with
@@ -118,7 +107,7 @@ impl<'a, L> LinkTurn<'a, L> {
         request_bytes: usize,
     ) -> (Timeline, RequestFacts) {
         *self.requests += 1;
-        let request = (self.index as u64) << 48 | *self.requests;
+        let request = request_number(self.index, *self.requests);
         let mut timeline = self.recorder.begin(self.woke);
         timeline.identify(request, received);
         timeline.attend_at(waited_until.unwrap_or(self.woke).min(received));
@@ -131,64 +120,7 @@ impl<'a, L> LinkTurn<'a, L> {
     }
 }
 
-/// Whether the token belongs to a link, and to which.
+/// The link that the token belongs to, if it is one's.
 pub(crate) fn link_of(token: Token) -> Option<usize> {
-    (token.0 >= LINKS && token.0 < crate::event_loop::TOKENS_OWN).then(|| token.0 - LINKS)
-}
-
-impl<S: Service> EventLoop<S> {
-    /// Gives the service a turn with its links, and does what came of it.
-    pub(crate) fn link_turn<T>(
-        &mut self,
-        woke: Ticks,
-        turn: impl FnOnce(&mut S, &mut LinkTurn<'_, S::Later>) -> T,
-    ) -> T {
-        let mut due = std::mem::take(&mut self.due);
-        let done = turn(
-            &mut self.service,
-            &mut LinkTurn {
-                registry: self.poll.registry(),
-                recorder: &self.recorder,
-                mailbox: &self.mailbox,
-                due: &mut due,
-                requests: &mut self.requests,
-                index: self.index,
-                woke,
-            },
-        );
-        for due in due.drain(..) {
-            match due {
-                Due::Complete(id, later) => self.resume(id, later, woke),
-                Due::GoOn(id) => self.go_on(id, woke),
-            }
-        }
-        self.due = due;
-        done
-    }
-
-    /// Lets links send what the wake-up brought, and what came of that.
-    pub(crate) fn settle_links(&mut self, woke: Ticks) {
-        for _ in 0..ROUNDS_MAX {
-            if !self.link_turn(woke, |service, turn| service.settle(turn)) {
-                return;
-            }
-        }
-    }
-
-    pub(crate) fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
-        self.with_connection_of(id, |this, connection| {
-            this.advance(id.slot as usize, connection, woke)
-        });
-    }
-
-    /// Gives a connection whose last response is out to the service.
-    pub(crate) fn give_away(&mut self, slot: usize, mut connection: Box<Connection>) {
-        let ticket = Ticket(id_of(slot, &connection));
-        let woke = self.clock.now();
-        if self.poll.registry().deregister(&mut connection.socket).is_err() {
-            return;
-        }
-        let (socket, unread) = (connection.socket, connection.input);
-        self.link_turn(woke, |service, turn| service.upgraded(ticket, socket, unread, turn));
-    }
+    (LINKS..TOKENS_OWN).contains(&token.0).then(|| token.0 - LINKS)
 }

@@ -4,10 +4,11 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::WallTime;
 
-use crate::compression::{Coding, Compressor, StreamPlace, WholeBody};
+use crate::body_source::{BodySource, Handled};
+use crate::compression::{Coding, Compressor, StreamPermit, WholeBody};
+use crate::h1::encode::{end_headers, status_line, write_decimal, write_header};
 use crate::limits::READ_BYTES_MAX;
 use crate::refusal::Refusal;
-use crate::service::{BodySource, Handled};
 
 /// A response being written. The order is: a status, headers, and one of the finishing calls.
 ///
@@ -20,13 +21,13 @@ pub struct Response<'a> {
     status: u16,
     state: State,
     streamed: Streamed,
-    /// What the body may be compressed with.
+    /// The compressor for its body, if it may be compressed.
     compressor: Option<&'a mut Compressor>,
-    /// Where in `out` the value of the header `ETag` begins.
+    /// The position in `out` of the value of the header `ETag`.
     etag_at: Option<usize>,
-    /// How the streamed body is compressed.
+    /// The compression of its streamed body.
     compressed: Option<CodedStream>,
-    /// What compressing the whole body took.
+    /// Ticks that compressing the whole body took.
     compress_ticks: u64,
     /// A header that whoever begins the response does not know of.
     first: Option<(&'static str, String)>,
@@ -35,12 +36,12 @@ pub struct Response<'a> {
 /// A body that is to be compressed piece by piece.
 struct CodedStream {
     coding: Coding,
-    place: StreamPlace,
+    permit: StreamPermit,
     /// The body, if it is there already and not to be brought by the service's source.
     body: Option<Box<dyn BodySource>>,
 }
 
-/// What becomes of status and headers.
+/// The form of status and headers.
 enum Form<'a> {
     /// Text before the body (RFC 9112).
     Text,
@@ -48,7 +49,28 @@ enum Form<'a> {
     Fields(&'a mut HeaderMap),
 }
 
-/// What the request says about the form of its response.
+/// The buffers that a response is written to: text and body, or, of a stream of HTTP/2, fields and
+/// body.
+pub(crate) struct Target<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) fields: Option<&'a mut HeaderMap>,
+}
+
+impl Target<'_> {
+    pub(crate) fn reborrow(&mut self) -> Target<'_> {
+        Target { out: self.out, fields: self.fields.as_deref_mut() }
+    }
+
+    /// Takes back all that was written behind `begin`.
+    pub(crate) fn reset(&mut self, begin: usize) {
+        self.out.truncate(begin);
+        if let Some(fields) = &mut self.fields {
+            fields.clear();
+        }
+    }
+}
+
+/// The form of a response, as its request asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) keep_alive: bool,
@@ -57,7 +79,7 @@ pub(crate) struct Manner {
     /// The client speaks HTTP/1.0: it knows no chunks, and must be told that we keep the
     /// connection.
     pub(crate) is_old: bool,
-    /// How the client would have the body coded.
+    /// The coding that the client prefers for the body.
     pub(crate) coding: Option<Coding>,
     /// Bytes from which on it is; zero for never.
     pub(crate) compressed_from_bytes: usize,
@@ -81,7 +103,7 @@ enum State {
     Finished,
 }
 
-/// How the body that follows the finished headers is framed.
+/// The framing of the body behind the finished headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streamed {
     /// There is none.
@@ -110,51 +132,12 @@ impl DateLine {
     }
 }
 
-/// The status line, for the codes that Pellucid answers with.
-fn status_line(status: u16) -> &'static [u8] {
-    match status {
-        101 => b"HTTP/1.1 101 Switching Protocols\r\n",
-        200 => b"HTTP/1.1 200 OK\r\n",
-        201 => b"HTTP/1.1 201 Created\r\n",
-        202 => b"HTTP/1.1 202 Accepted\r\n",
-        204 => b"HTTP/1.1 204 No Content\r\n",
-        304 => b"HTTP/1.1 304 Not Modified\r\n",
-        400 => b"HTTP/1.1 400 Bad Request\r\n",
-        401 => b"HTTP/1.1 401 Unauthorized\r\n",
-        403 => b"HTTP/1.1 403 Forbidden\r\n",
-        404 => b"HTTP/1.1 404 Not Found\r\n",
-        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
-        406 => b"HTTP/1.1 406 Not Acceptable\r\n",
-        408 => b"HTTP/1.1 408 Request Timeout\r\n",
-        409 => b"HTTP/1.1 409 Conflict\r\n",
-        410 => b"HTTP/1.1 410 Gone\r\n",
-        412 => b"HTTP/1.1 412 Precondition Failed\r\n",
-        413 => b"HTTP/1.1 413 Content Too Large\r\n",
-        414 => b"HTTP/1.1 414 URI Too Long\r\n",
-        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
-        421 => b"HTTP/1.1 421 Misdirected Request\r\n",
-        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
-        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
-        500 => b"HTTP/1.1 500 Internal Server Error\r\n",
-        501 => b"HTTP/1.1 501 Not Implemented\r\n",
-        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
-        504 => b"HTTP/1.1 504 Gateway Timeout\r\n",
-        505 => b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
-        507 => b"HTTP/1.1 507 Insufficient Storage\r\n",
-        _ => panic!("status {status} has no status line here: add it"),
-    }
-}
-
 impl<'a> Response<'a> {
-    pub(crate) fn new(
-        out: &'a mut Vec<u8>,
-        date_line: &'a DateLine,
-        manner: Manner,
-    ) -> Response<'a> {
+    pub(crate) fn new(target: Target<'a>, date_line: &'a DateLine, manner: Manner) -> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
         Response {
-            out,
-            form: Form::Text,
+            out: target.out,
+            form: target.fields.map_or(Form::Text, Form::Fields),
             date_line,
             manner,
             status,
@@ -179,16 +162,6 @@ impl<'a> Response<'a> {
     pub fn compress_from(&mut self, bytes: usize) -> &mut Self {
         self.manner.compressed_from_bytes = bytes;
         self
-    }
-
-    /// The response of a stream: `body` gets its body alone.
-    pub(crate) fn of_stream(
-        body: &'a mut Vec<u8>,
-        fields: &'a mut HeaderMap,
-        date_line: &'a DateLine,
-        manner: Manner,
-    ) -> Response<'a> {
-        Response { form: Form::Fields(fields), ..Response::new(body, date_line, manner) }
     }
 
     /// Begins the response.
@@ -230,7 +203,7 @@ impl<'a> Response<'a> {
         self.check_place();
         self.note_place(name);
         match &mut self.form {
-            Form::Text => write_line(self.out, name, |out| out.extend_from_slice(value)),
+            Form::Text => write_header(self.out, name, |out| out.extend_from_slice(value)),
             Form::Fields(fields) => add_field(fields, name, value),
         }
         self
@@ -241,7 +214,7 @@ impl<'a> Response<'a> {
         self.check_place();
         self.note_place(name);
         match &mut self.form {
-            Form::Text => write_line(self.out, name, write),
+            Form::Text => write_header(self.out, name, write),
             Form::Fields(fields) => {
                 let begin = self.out.len();
                 write(self.out);
@@ -288,7 +261,7 @@ impl<'a> Response<'a> {
         self.end_headers();
     }
 
-    /// Whether a body of this length is one that is compressed for some: then caches are told.
+    /// True if a body of this length is compressed for some clients: then caches are told.
     fn is_long(&mut self, length_bytes: u64) -> bool {
         let from = self.manner.compressed_from_bytes as u64;
         let is_long = from > 0 && length_bytes >= from && self.compressor.is_some();
@@ -347,18 +320,18 @@ impl<'a> Response<'a> {
         if self.manner.coding.is_none() {
             return false;
         }
-        let place = self.compressor.as_ref().and_then(|compressor| compressor.place());
-        let Some(place) = place else { return false };
+        let permit = self.compressor.as_ref().and_then(|compressor| compressor.permit());
+        let Some(permit) = permit else { return false };
         let Some(coding) = self.begin_coded() else { return false };
-        self.compressed = Some(CodedStream { coding, place, body: body() });
+        self.compressed = Some(CodedStream { coding, permit, body: body() });
         self.end_with_stream(None);
         true
     }
 
-    /// What is left to be done, once the service has done its part.
+    /// Does the rest, once the service has done its part.
     pub(crate) fn conclude(self, handled: Handled) -> (Handled, Option<Outcome>) {
         let outcome = self.outcome();
-        let Some(CodedStream { coding, place, body }) = self.compressed else {
+        let Some(CodedStream { coding, permit, body }) = self.compressed else {
             return (handled, outcome);
         };
         let source = match handled {
@@ -367,7 +340,7 @@ impl<'a> Response<'a> {
             Handled::Later | Handled::Upgrade => None,
         };
         let handled =
-            source.map_or(Handled::Done, |source| Handled::Stream(place.compress(coding, source)));
+            source.map_or(Handled::Done, |source| Handled::Stream(permit.compress(coding, source)));
         (handled, outcome)
     }
 
@@ -452,12 +425,7 @@ impl<'a> Response<'a> {
         if let Form::Fields(_) = self.form {
             return;
         }
-        if !self.manner.keep_alive {
-            self.out.extend_from_slice(b"Connection: close\r\n");
-        } else if self.manner.is_old {
-            self.out.extend_from_slice(b"Connection: keep-alive\r\n");
-        }
-        self.out.extend_from_slice(b"\r\n");
+        end_headers(self.out, self.manner.keep_alive, self.manner.is_old);
     }
 
     /// The status, once there is one.
@@ -471,13 +439,6 @@ impl<'a> Response<'a> {
     }
 }
 
-fn write_line(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    write(out);
-    out.extend_from_slice(b"\r\n");
-}
-
 fn add_field(fields: &mut HeaderMap, name: &str, value: &[u8]) {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("names of headers come from us");
     // A byte that no header may have would make the response unreadable; without the header it is
@@ -487,32 +448,14 @@ fn add_field(fields: &mut HeaderMap, name: &str, value: &[u8]) {
     }
 }
 
-/// What the connection has to know of a finished response.
+/// The facts of a finished response that its connection goes by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
     pub(crate) streamed: Streamed,
-    /// What compressing the body took; zero for one that is not compressed, or is streamed.
+    /// Ticks that compressing the body took; zero for one that is not compressed, or is streamed.
     pub(crate) compress_ticks: u64,
-}
-
-/// Appends `value` in decimal digits.
-pub fn write_decimal(out: &mut Vec<u8>, value: u64) {
-    let mut digits = [0; 20];
-    let (mut at, mut rest) = (digits.len(), value);
-    // Two at a time: each division waits for the one before.
-    while rest >= 10 {
-        at -= 2;
-        let two = (rest % 100) as u8;
-        (digits[at], digits[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
-        rest /= 100;
-    }
-    if rest > 0 || value == 0 {
-        at -= 1;
-        digits[at] = b'0' + rest as u8;
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]
@@ -521,7 +464,8 @@ mod tests {
 
     fn written(manner: Manner, write: impl FnOnce(&mut Response<'_>)) -> String {
         let (mut out, date) = (Vec::new(), DateLine::at(WallTime::from_unix_ms(0)));
-        let mut response = Response::new(&mut out, &date, manner);
+        let target = Target { out: &mut out, fields: None };
+        let mut response = Response::new(target, &date, manner);
         write(&mut response);
         assert!(response.outcome().is_some());
         String::from_utf8(out).unwrap()
@@ -551,14 +495,5 @@ mod tests {
         assert!(kept.contains("Connection: keep-alive\r\n"));
         let streamed = written(old, |r| r.status(200).finish_streamed(None));
         assert!(streamed.contains("Connection: close\r\n") && !streamed.contains("chunked"));
-    }
-
-    #[test]
-    fn decimals() {
-        for value in [0, 9, 10, 12_345, u64::MAX] {
-            let mut out = Vec::new();
-            write_decimal(&mut out, value);
-            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
-        }
     }
 }

@@ -3,57 +3,20 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use mio::{Interest, Poll, Waker};
 use pellucid_account::Account;
-use pellucid_budget::Budget;
-use pellucid_clock::Clock;
 
-use crate::compression::{CompressionFigures, CompressionMeter};
-use crate::cuts::{CutFigures, CutMeter};
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
-use crate::service::{Letter, Mailbox, Service};
-use crate::tls::{Certificates, TlsFigures, TlsMeter};
+use crate::mailbox::{Mailbox, Message};
+use crate::service::Service;
+use crate::shared::{ServerStats, Shared};
+use crate::tls::Certificates;
 
 /// Connections that the kernel may hold ready to be accepted.
 const BACKLOG: i32 = 4_096;
-
-/// What the event loops share. Every field is a counter that is touched per connection or per
-/// hand-over, never per request that is answered at once.
-pub(crate) struct Shared {
-    pub(crate) clock: Clock,
-    pub(crate) limits: Limits,
-    /// What new connections are encrypted with.
-    pub(crate) certificates: Option<Arc<Certificates>>,
-    /// What TLS costs each loop.
-    pub(crate) tls: Vec<TlsMeter>,
-    /// What compression costs each loop.
-    pub(crate) compression: Vec<CompressionMeter>,
-    /// Bodies that are being compressed piece by piece.
-    pub(crate) streams_compressed: AtomicUsize,
-    /// What was refused or cut.
-    pub(crate) cuts: CutMeter,
-    /// Connections of each loop.
-    pub(crate) loads: Vec<AtomicUsize>,
-    pub(crate) connections_ever: AtomicU64,
-    pub(crate) requests_in_flight: AtomicUsize,
-    /// What bodies that come in take together.
-    pub(crate) bodies: Budget,
-}
-
-impl Shared {
-    pub(crate) fn connections_open(&self) -> usize {
-        self.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
-    }
-
-    pub(crate) fn least_busy_loop(&self) -> usize {
-        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed));
-        loads.enumerate().min_by_key(|(_, load)| *load).map_or(0, |(index, _)| index)
-    }
-}
 
 /// Opens a socket to listen on.
 ///
@@ -70,13 +33,13 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Where a server is met, and on what terms.
+/// The address of a server, and its terms.
 pub struct Endpoint {
     /// The socket that it listens on, from [`listen`].
     pub listener: TcpListener,
     /// Its limits.
     pub limits: Limits,
-    /// Where they are, TLS is spoken, and nothing else.
+    /// With them, TLS is spoken, and nothing else.
     pub certificates: Option<Arc<Certificates>>,
 }
 
@@ -86,25 +49,6 @@ pub struct Server<L: Send + 'static> {
     mailboxes: Vec<Arc<Mailbox<L>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     shared: Arc<Shared>,
-}
-
-/// Figures of the transport, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerStats {
-    /// Connections open now.
-    pub connections_open: usize,
-    /// Connections accepted since the start.
-    pub connections_ever: u64,
-    /// Requests that wait for the store or are streamed.
-    pub requests_in_flight: usize,
-    /// Bytes held for bodies that are coming in.
-    pub body_bytes: usize,
-    /// Connections and streams that were refused or cut, and why.
-    pub cuts: CutFigures,
-    /// What TLS costs.
-    pub tls: TlsFigures,
-    /// What compression costs.
-    pub compression: CompressionFigures,
 }
 
 /// Looks at the figures of a transport from anywhere, as long as it runs.
@@ -117,20 +61,7 @@ impl ServerGauge {
     /// The figures now.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
-        let mut tls = TlsFigures::default();
-        self.shared.tls.iter().for_each(|meter| meter.add_to(&mut tls, &self.shared.clock));
-        let mut compression = CompressionFigures::default();
-        let meters = self.shared.compression.iter();
-        meters.for_each(|meter| meter.add_to(&mut compression, &self.shared.clock));
-        ServerStats {
-            tls,
-            compression,
-            cuts: self.shared.cuts.figures(),
-            connections_open: self.shared.connections_open(),
-            connections_ever: self.shared.connections_ever.load(Ordering::Relaxed),
-            requests_in_flight: self.shared.requests_in_flight.load(Ordering::Relaxed),
-            body_bytes: self.shared.bodies.used_bytes(),
-        }
+        self.shared.stats()
     }
 }
 
@@ -149,20 +80,7 @@ impl<L: Send + 'static> Server<L> {
         assert!(loops > 0, "somebody has to serve");
         let Endpoint { listener, limits, certificates } = endpoint;
         let address = listener.local_addr()?;
-        let bodies = Budget::new(limits.body_bytes_in_flight);
-        let shared = Arc::new(Shared {
-            clock: account.clock(),
-            limits,
-            certificates,
-            tls: (0..loops).map(|_| TlsMeter::default()).collect(),
-            compression: (0..loops).map(|_| CompressionMeter::default()).collect(),
-            streams_compressed: AtomicUsize::new(0),
-            cuts: CutMeter::default(),
-            loads: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
-            connections_ever: AtomicU64::new(0),
-            requests_in_flight: AtomicUsize::new(0),
-            bodies,
-        });
+        let shared = Arc::new(Shared::new(account.clock(), limits, certificates, loops));
         let polls: Vec<Poll> = (0..loops).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls
             .iter()
@@ -188,7 +106,7 @@ impl<L: Send + 'static> Server<L> {
         Ok(Server { address, mailboxes, threads, shared })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -203,10 +121,10 @@ impl<L: Send + 'static> Server<L> {
     /// Accepts no more, lets requests in flight finish within the limit for it, and ends.
     ///
     /// # Errors
-    /// What an event loop ended with before it was told to.
+    /// The error with which an event loop ended before it was told to.
     pub fn stop(self) -> io::Result<()> {
         for mailbox in &self.mailboxes {
-            mailbox.post(Letter::Stop);
+            mailbox.post(Message::Stop);
         }
         let mut outcome = Ok(());
         for thread in self.threads {

@@ -1,7 +1,7 @@
 //! A table of connections by slot, whose slots are used again under a new generation.
 
 use crate::connection::Connection;
-use crate::service::ConnectionId;
+use crate::mailbox::ConnectionId;
 
 /// The connections of one event loop.
 #[derive(Default)]
@@ -34,7 +34,11 @@ impl Slots {
     /// Fills the slot that [`Slots::next`] named.
     pub(crate) fn insert(&mut self, connection: Box<Connection>) {
         let slot = self.free.pop().expect("`next` has made sure of a free slot");
-        assert_eq!(self.slots[slot].generation, connection.generation, "`next` named the slot");
+        assert_eq!(
+            self.slots[slot].generation,
+            connection.id().generation,
+            "`next` named the slot"
+        );
         self.slots[slot].connection = Some(connection);
         self.used += 1;
     }
@@ -44,7 +48,7 @@ impl Slots {
         self.slots.get_mut(slot)?.connection.take()
     }
 
-    /// Whether the slot still has the connection that is meant.
+    /// True if the slot still has the connection that is meant.
     pub(crate) fn is_current(&self, id: ConnectionId) -> bool {
         let slot = self.slots.get(id.slot as usize);
         slot.is_some_and(|slot| slot.generation == id.generation)

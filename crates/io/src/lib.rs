@@ -21,18 +21,22 @@
 //! ```
 
 mod by_calls;
+mod bytes;
 mod file;
 mod memory;
 mod random;
 mod reserve;
+mod short;
 pub mod simulated;
 mod system;
 mod unreadable;
 
 pub use by_calls::ByCalls;
+pub use bytes::FileBytes;
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reserve::is_out_of_descriptors;
+pub use short::ShortBytes;
 pub use system::SystemFileSystem;
 pub use unreadable::any_unreadable;

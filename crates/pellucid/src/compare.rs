@@ -95,7 +95,8 @@ fn partner<'a>(
     same.or_else(only).map(|(_, measured)| measured)
 }
 
-/// What no bar can hold of: a section that is not in both, and a run that did not go on to its end.
+/// The things that no bar can hold of: a section that is not in both, and a run that did not go on
+/// to its end.
 fn uncompared(
     only: &[(&str, &PathBuf)],
     after: &[(String, Measured)],

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_engine::stat;
 use pellucid_io::SystemFileSystem;
 #[cfg(feature = "cql")]
@@ -12,8 +13,7 @@ use pellucid_server::{CqlOptions, CqlStore};
 use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
-    Copied, CopiedTable, EmbeddedOptions, EmbeddedStore, Source, Store, StoreError, begin_copy,
-    compare, copy, end_copy,
+    Copied, CopiedTable, Source, Store, StoreError, begin_copy, compare, copy, end_copy,
 };
 use serde_json::{Value, json};
 
@@ -21,19 +21,19 @@ use crate::Failure;
 #[cfg(feature = "cql")]
 use crate::settings::RingAccess;
 
-/// What the address of a ring begins with.
+/// The prefix of the address of a ring.
 const RING: &str = "cql://";
-/// What the name of a folder of RocksDB begins with.
+/// The prefix of the name of a folder of RocksDB.
 const ROCKSDB: &str = "rocksdb://";
-/// What a build without the feature says of rings.
+/// The message of a build without the feature about rings.
 #[cfg(not(feature = "cql"))]
 pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
     ScyllaDB: build it with its feature `cql`, which is on by default";
-/// What the address of a sharded cluster begins with.
+/// The prefix of the address of a sharded cluster.
 const CLUSTER: &str = "cluster://";
-/// How long a node of a cluster may take for an answer.
+/// The time that a node of a cluster may take for an answer.
 const CLUSTER_WAIT: Duration = Duration::from_secs(10);
-/// What a build without the feature says of RocksDB.
+/// The message of a build without the feature about RocksDB.
 #[cfg(not(feature = "rocksdb"))]
 pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
     its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
@@ -70,9 +70,9 @@ pub(crate) struct CopyArguments {
     ring: RingAccess,
 }
 
-/// What is copied of stores.
+/// The parts that is copied of stores.
 const TABLES: &[CopiedTable<'_>] = &[ENTITIES_TABLE, DOCUMENTS_TABLE];
-/// What is copied if one of the two is a cluster.
+/// The parts that is copied if one of the two is a cluster.
 const TABLES_OF_CLUSTER: &[CopiedTable<'_>] = &[ENTITIES_TABLE];
 
 /// Copies.
@@ -166,8 +166,9 @@ fn check_source(place: &str) -> Result<(), Failure> {
     }
 }
 
-/// What tells a source that is open from all others, so that a copy that was cut short goes on from
-/// the same one alone. Stores in folders have a number of their own, wherever the folder is.
+/// The mark that tells a source that is open from all others, so that a copy that was cut short
+/// goes on from the same one alone. Stores in folders have a number of their own, wherever the
+/// folder is.
 fn identity_of(place: &str) -> Result<String, Failure> {
     let sorted = |nodes: &str| {
         let mut nodes: Vec<_> = nodes.split(',').map(str::trim).collect();

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report, Salvaged,
     Selection, rebuild_ledger, restore, salvage, stat, verify,
@@ -38,7 +37,7 @@ pub(crate) struct InspectArguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// What the store consists of, by its manifest.
+    /// The files that the store consists of, by its manifest.
     Stat,
     /// Check every record, block and footer; exit code 1 if something is damaged.
     Verify,
@@ -181,7 +180,7 @@ fn report_json(report: &Report) -> Value {
     })
 }
 
-/// What a table number stands for, in one word.
+/// The meaning of a table number, in one word.
 fn kind_of(definition: &DefinitionReport) -> &'static str {
     match (definition.index_of, definition.options.head_only) {
         (Some(_), _) => "index",
@@ -332,7 +331,7 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
         let mut scan = engine.scan(table, unbounded.0, unbounded.1, Direction::Forward)?;
         while let Some((key, head)) = scan.next_head()? {
             let object = match values {
-                true => engine.get(table, key, &mut Timeline::off())?,
+                true => engine.get(table, key)?,
                 false => None,
             };
             let value = object.map(|object| object.value.escape_ascii().to_string());

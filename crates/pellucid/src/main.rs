@@ -1,4 +1,5 @@
 //! The command line of Pellucid: one binary for the server, the load generator and the studies.
+//! Commands that measure are the feature `laboratory`.
 //!
 //! Each command has a file of its own. What scripts rely on (names of flags, exit codes, the line
 //! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
@@ -7,18 +8,23 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
 mod account;
-mod client;
+#[cfg(feature = "laboratory")]
 mod compare;
 mod completions;
 mod copy;
+#[cfg(feature = "laboratory")]
 mod demo;
 mod inspect;
+#[cfg(feature = "laboratory")]
 mod load;
+#[cfg(feature = "laboratory")]
 mod printed;
 mod profile;
 mod serve;
+#[cfg(feature = "laboratory")]
 mod server_process;
 mod settings;
+#[cfg(feature = "laboratory")]
 mod study;
 mod systemd;
 
@@ -42,13 +48,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "laboratory")]
     Demo(demo::DemoArguments),
     Serve(Box<settings::ServeArguments>),
     Account(account::AccountArguments),
+    #[cfg(feature = "laboratory")]
     Load(load::LoadArguments),
+    #[cfg(feature = "laboratory")]
     Compare(compare::CompareArguments),
     Profile(profile::ProfileArguments),
     Inspect(inspect::InspectArguments),
+    #[cfg(feature = "laboratory")]
     Study(study::StudyArguments),
     Completions(completions::CompletionsArguments),
 }
@@ -80,6 +90,7 @@ impl Failure {
     }
 
     /// Nothing if all went well; otherwise all that did not, with the code of the first.
+    #[cfg(feature = "laboratory")]
     pub(crate) fn all(
         outcomes: impl IntoIterator<Item = Result<(), Failure>>,
     ) -> Result<(), Failure> {
@@ -107,14 +118,18 @@ fn main() -> ExitCode {
     // Settings also need to know which of them are flags and which come from the environment.
     let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
     let outcome = match arguments.command {
+        #[cfg(feature = "laboratory")]
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments, of_command),
         Command::Account(arguments) => account::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        #[cfg(feature = "laboratory")]
         Command::Load(arguments) => load::execute(arguments),
+        #[cfg(feature = "laboratory")]
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        #[cfg(feature = "laboratory")]
         Command::Study(arguments) => study::run(arguments),
     };
     match outcome {

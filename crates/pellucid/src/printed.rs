@@ -1,5 +1,5 @@
-//! What a command prints on standard output: a full disk behind it, or a pipe that nobody reads, is
-//! work that failed, and no panic as with `println!`.
+//! The text that a command prints on standard output: a full disk behind it, or a pipe that nobody
+//! reads, is work that failed, and no panic as with `println!`.
 
 use std::io::{Write, stdout};
 

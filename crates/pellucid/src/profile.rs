@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_load::{Header, LoadOptions, Target, TlsOptions, ask_within};
+use pellucid_client::http::{Header, Question, Target, TlsOptions};
 
 use crate::Failure;
 
-/// How long processor time is recorded unless said.
+/// The time for which processor time is recorded unless said.
 const SECONDS: f64 = 10.0;
 /// The variable that a token is taken from.
 pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
-/// What recording and writing may take beyond the seconds that were asked for.
+/// The time that recording and writing may take beyond the seconds that were asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Take a profile of a running server.
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
-    /// Where the server is.
+    /// The URL of the server.
     url: String,
-    /// What of.
+    /// The kind of profile.
     kind: Kind,
-    /// How long to record [default: 10 for cpu; for the others everything since the start].
+    /// The seconds to record [default: 10 for cpu; for the others everything since the start].
     #[arg(long)]
     seconds: Option<f64>,
     /// Samples per second of processor time while it is recorded [default: 99].
@@ -97,8 +97,8 @@ impl Kind {
 /// Takes the profile.
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let format = arguments.output.as_deref().map_or(Ok("shares"), format_of)?;
-    let mut server = LoadOptions::new(Target::parse(&arguments.url).map_err(Failure::usage)?);
-    server.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
+    let server = Target::parse(&arguments.url).map_err(Failure::usage)?;
+    let tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
     let headers = headers_of(arguments)?;
     let is_past = arguments.from.or(arguments.to).is_some();
     let seconds = match arguments.kind {
@@ -108,8 +108,9 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let length = Duration::try_from_secs_f64(seconds);
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
     let path = path_of(arguments, (!is_past).then_some(seconds), format);
-    let answered = ask_within(&server, &path, &headers, length + PATIENCE);
-    let (status, answer) = answered.map_err(|text| {
+    let patience = length + PATIENCE;
+    let question = Question { headers: &headers, patience, ..Question::get(&path) };
+    let (status, answer) = question.ask(&server, &tls).map_err(|text| {
         let is_untrusted = text.contains("certificate");
         let hint =
             if is_untrusted { ": trust it with --ca FILE.pem, or any with --insecure" } else { "" };
@@ -162,7 +163,7 @@ fn headers_of(arguments: &ProfileArguments) -> Result<String, Failure> {
     lines.map(line).collect()
 }
 
-/// What to do about an answer of this status.
+/// A hint about an answer of this status.
 fn hint(status: u16) -> &'static str {
     match status {
         401 => {

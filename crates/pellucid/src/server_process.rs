@@ -7,10 +7,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Failure, client};
+use pellucid_client::http::{Question, Target, TlsOptions};
 
-/// How long a server may take to stop.
+use crate::Failure;
+
+/// The time that a server may take to stop.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// The time that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `pellucid serve`, killed if it is dropped without being stopped.
 pub(crate) struct ServerProcess {
@@ -51,8 +56,10 @@ impl ServerProcess {
 
     /// The body of a GET that has to succeed.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        match client::get(self.address, path) {
-            Ok((200, body)) => Ok(body),
+        let target = Target::parse(&self.url("/")).map_err(Failure::work)?;
+        let question = Question { patience: PATIENCE, ..Question::get(path) };
+        match question.ask(&target, &TlsOptions::default()) {
+            Ok((200, answer)) => Ok(answer.body),
             Ok((status, _)) => Err(Failure::work(format!("{} answers {status}", self.url(path)))),
             Err(error) => Err(Failure::work(error)),
         }

@@ -32,7 +32,7 @@ use crate::settings::{EngineKind, Size};
 /// Example: pellucid study entity --engine embedded,rocksdb
 #[derive(Args)]
 pub(crate) struct StudyArguments {
-    /// Which study.
+    /// The study.
     name: Name,
     /// A version that is done within a minute.
     #[arg(long, conflicts_with = "full")]

@@ -11,9 +11,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_load::{LoadOptions, Target, ask};
+use pellucid_client::http::{Question, Target, TlsOptions};
 
-/// Whoever started the server, if it wants to know.
+/// The service manager that started the server, if it wants to know.
 pub(crate) struct Manager {
     socket: Option<(UnixDatagram, UnixAddress)>,
 }
@@ -69,16 +69,15 @@ impl Watchdog {
     }
 }
 
-/// Whether the server answers.
+/// True if the server answers.
 fn answers(address: SocketAddr, has_tls: bool) -> bool {
     let scheme = if has_tls { "https" } else { "http" };
     let Ok(target) = Target::parse(&format!("{scheme}://{address}/")) else { return false };
-    let mut options = LoadOptions::new(target);
-    options.tls.insecure = true;
-    matches!(ask(&options, "/v0/status", ""), Ok((200, _)))
+    let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };
+    matches!(Question::get("/v0/status").ask(&target, &anyone), Ok((200, _)))
 }
 
-/// Where this machine reaches a listener: one on every address is also on loopback.
+/// The address by which this machine reaches a listener: one on every address is also on loopback.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {

@@ -6,7 +6,6 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{run, text};
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
 };
@@ -23,10 +22,9 @@ fn store(folder: &TempDir) -> PathBuf {
     let table = engine.table("fruit").unwrap();
     for number in 0..KEYS {
         let key = format!("key {number:03}");
-        let mut timeline = Timeline::off();
         let acknowledgement = Acknowledgement::Os;
         engine
-            .put(table, key.as_bytes(), b"", &[b'v'; 200], acknowledgement, &mut timeline)
+            .write(&[Operation::put(table, key.as_bytes(), &[b'v'; 200])], acknowledgement)
             .unwrap();
     }
     engine.close().unwrap();
@@ -118,7 +116,7 @@ fn a_dump_has_the_entries_of_indexes() {
     let by_colour = engine.index(fruit, "colour").unwrap();
     let red = [IndexChange::add(by_colour, b"red")];
     let apple = Operation::put(fruit, b"apple", b"...").with_index_changes(&red);
-    engine.write_operations(&[apple], Acknowledgement::Os, &mut Timeline::off()).unwrap();
+    engine.write(&[apple], Acknowledgement::Os).unwrap();
     engine.close().unwrap();
     drop(engine);
     let (code, output, _) = inspect(&directory, &["dump"]);

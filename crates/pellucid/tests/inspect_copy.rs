@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{Serving, entity, pellucid, run, text};
 use pellucid_account::Timeline;
-use pellucid_store::{
-    Acknowledgement, Condition, EmbeddedOptions, EmbeddedStore, Operation, Store,
-};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_store::{Acknowledgement, Condition, Operation, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,4 +1,4 @@
-//! Which part of the program a sample belongs to: the background job, or else the innermost
+//! The part of the program that a sample belongs to: the background job, or else the innermost
 //! function of ours on the stack.
 
 /// Components by the beginnings of the names of their functions; the first that fits counts.
@@ -29,7 +29,7 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("pellucid::", "command line"),
 ];
 
-/// What no function of ours is on the stack of.
+/// The name of stacks without a function of ours.
 pub const OTHER: &str = "other";
 
 /// The component of a sample with this job, whose functions, innermost first, have these names.
@@ -63,8 +63,8 @@ fn job_component(job: &str) -> &'static str {
     }
 }
 
-/// What the compiler puts between an allocation and the program's allocator, in the crate that
-/// chooses that one: of no component, like the allocator itself.
+/// The functions that the compiler puts between an allocation and the program's allocator, in the
+/// crate that chooses that one: of no component, like the allocator itself.
 fn is_allocation(name: &str) -> bool {
     name.rsplit("::").next().is_some_and(|last| last.starts_with("__rust_"))
 }

@@ -46,7 +46,7 @@ fn lines_of(profile: &Resolved) -> BTreeMap<String, f64> {
     lines
 }
 
-/// What stands at the root of a stack: what the thread was doing.
+/// The root of a stack: the thread's activity.
 #[must_use]
 pub fn head_of(operation: &str, phase: &str, job: &str) -> String {
     match (job, operation, phase) {

@@ -25,7 +25,7 @@ const OFF_BYTES: f64 = (256 << 10) as f64;
 /// Zero while no samples are taken.
 static MEAN_BYTES: AtomicU64 = AtomicU64::new(0);
 static SITES: Sites = Sites::new();
-/// How many sampled addresses fall on each place; at the highest number it stays.
+/// The number of sampled addresses on each place; at the highest number it stays.
 static FILTER: [AtomicU8; FILTER_PLACES] = [const { AtomicU8::new(0) }; FILTER_PLACES];
 static LIVE: Mutex<Live> = Mutex::new(Live { slots: std::ptr::null_mut(), used: 0 });
 

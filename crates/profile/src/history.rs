@@ -50,7 +50,7 @@ struct Awaiting {
 
 pub(crate) struct History {
     samples_max: usize,
-    /// When it began to keep samples.
+    /// The time at which it began to keep samples.
     began_ns: u64,
     samples: VecDeque<KeptSample>,
     /// The number of the oldest sample among all that were ever kept.
@@ -58,7 +58,7 @@ pub(crate) struct History {
     awaiting: Vec<Awaiting>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
-    /// When samples were found to be lost, and how many.
+    /// The time at which samples were found to be lost, and how many.
     losses: VecDeque<(u64, u64)>,
 }
 
@@ -161,7 +161,7 @@ impl History {
         within.map(|(_, count)| count).sum()
     }
 
-    /// How much of the time from `from_ns` up to `to_ns` there were samples of that had to make
+    /// The part of the time from `from_ns` up to `to_ns` whose samples had to make
     /// room for later ones.
     pub(crate) fn missing_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.since_ns().min(to_ns).saturating_sub(from_ns.max(self.began_ns))

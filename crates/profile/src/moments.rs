@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::heap::{InUse, site};
 use crate::profile::{Kind, Profile, Sample};
 
-/// How far the moments are apart.
+/// The interval between moments.
 pub const MOMENT_PAUSE: Duration = Duration::from_secs(10);
 /// Moments that are kept: those of the last twenty minutes.
 const MOMENTS_MAX: usize = 120;
@@ -41,7 +41,8 @@ impl Moments {
         self.kept.get(later.saturating_sub(1))
     }
 
-    /// What was added between two times; with zero for the first, all that was in use then.
+    /// The memory that was added between two times; with zero for the first, all that was in use
+    /// then.
     pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> Profile {
         let (from, to) = (self.at(from_ns).filter(|_| from_ns > 0), self.at(to_ns));
         let before = from.map_or(&[][..], |moment| &moment.in_use);
@@ -65,7 +66,7 @@ impl Moments {
     }
 }
 
-/// What is more in `after` than in `before`, site by site.
+/// The growth from `before` to `after`, site by site.
 fn added(before: &[InUse], after: &[InUse]) -> impl Iterator<Item = InUse> {
     after.iter().filter_map(|now| {
         let place = before.binary_search_by_key(&now.site, |in_use| in_use.site);

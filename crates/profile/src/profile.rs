@@ -7,7 +7,7 @@ use pellucid_thread::{Job, Labels, Site, blocked, contended};
 use crate::handler::now_ns;
 use crate::heap;
 
-/// What a profile is of.
+/// The kind of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Processor time.
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// What its events are, and their amount with its unit, in the words of `pprof`.
+    /// The names of its events and of their amount with its unit, in the words of `pprof`.
     #[must_use]
     pub fn values(self) -> [(&'static str, &'static str); 2] {
         match self {
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// Whether the amount is bytes.
+    /// True if the amount is bytes.
     #[must_use]
     pub fn is_bytes(self) -> bool {
         matches!(self, Kind::Heap | Kind::Allocations)
@@ -56,13 +56,13 @@ impl Kind {
 /// Equal events, or one.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Where: the program counter or a return address first, then the callers'.
+    /// The stack: the program counter or a return address first, then the callers'.
     pub stack: Vec<usize>,
-    /// What the thread was doing.
+    /// The thread's activity.
     pub labels: Labels,
     /// The name of the thread, where it is known.
     pub thread: String,
-    /// When, by the monotonic clock; zero where events of all times are one sample.
+    /// The time, by the monotonic clock; zero where events of all times are one sample.
     pub at_ns: u64,
     /// Events.
     pub events: f64,
@@ -73,13 +73,13 @@ pub struct Sample {
 /// A profile as it was recorded.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What it is of.
+    /// Its kind.
     pub kind: Kind,
     /// The samples.
     pub samples: Vec<Sample>,
-    /// When it begins, by the monotonic clock.
+    /// The time at which it begins, by the monotonic clock.
     pub began_ns: u64,
-    /// How much time it covers; zero where it speaks of a moment, or of all time.
+    /// The time that it covers; zero where it speaks of a moment, or of all time.
     pub duration_ns: u64,
     /// Samples of this time that were lost, because they came faster than they were fetched.
     pub lost: u64,
@@ -88,7 +88,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What has been counted since the process began: of all kinds but processor time.
+    /// The counts since the process began: of all kinds but processor time.
     #[must_use]
     pub fn counted(kind: Kind) -> Profile {
         let sites = match kind {
@@ -101,7 +101,7 @@ impl Profile {
         Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0, missing_ns: 0 }
     }
 
-    /// What was counted since `earlier`, a profile of the same kind.
+    /// The counts since `earlier`, a profile of the same kind.
     #[must_use]
     pub fn since(mut self, earlier: &Profile) -> Profile {
         let before: HashMap<_, _> =

@@ -51,7 +51,7 @@ pub struct NamedSample {
     pub thread: String,
     /// The part of the program that the time or memory belongs to.
     pub component: &'static str,
-    /// When, by the monotonic clock; zero where that is not known.
+    /// The time, by the monotonic clock; zero where that is not known.
     pub at_ns: u64,
     /// Events.
     pub events: f64,
@@ -62,15 +62,15 @@ pub struct NamedSample {
 /// A profile with names.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// What it is of.
+    /// Its kind.
     pub kind: Kind,
     /// All functions that occur.
     pub functions: Vec<Function>,
     /// The samples.
     pub samples: Vec<NamedSample>,
-    /// When it begins, by the monotonic clock.
+    /// The time at which it begins, by the monotonic clock.
     pub began_ns: u64,
-    /// How much time it covers; zero for a moment or all time.
+    /// The time that it covers; zero for a moment or all time.
     pub duration_ns: u64,
     /// Samples of this time that were lost, because they came faster than they were fetched.
     pub lost: u64,
@@ -78,7 +78,7 @@ pub struct Resolved {
     pub missing_ns: u64,
 }
 
-/// What a profile is narrowed to.
+/// The part that a profile is narrowed to.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// This operation alone.
@@ -121,7 +121,7 @@ impl Resolved {
         self
     }
 
-    /// What is not in the profile and should be, a sentence each. All output says it.
+    /// The gaps of the profile, a sentence each. All output says it.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();

@@ -13,7 +13,7 @@ pub(crate) const RING_SAMPLES: usize = 1_024;
 /// A sample as it comes from a handler.
 #[derive(Clone, Debug)]
 pub(crate) struct RawSample {
-    /// When, by the monotonic clock.
+    /// The time, by the monotonic clock.
     pub(crate) at_ns: u64,
     /// Events that the sample stands for.
     pub(crate) events: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Ring {
     head: AtomicU64,
 }
 
-/// What came of reading one sample.
+/// The outcome of reading one sample.
 enum Read {
     Whole(Box<RawSample>),
     /// It is being written.

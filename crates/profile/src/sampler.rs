@@ -28,7 +28,7 @@ const COUNTED_SAMPLES_MAX: usize = 20_000;
 /// Memory that was in use so short a time ago is taken to be what is in use now: until a question
 /// is answered, now is the past.
 const NOW_NS: u64 = 500_000_000;
-/// How often the rings are emptied.
+/// The interval at which the rings are emptied.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// Every how many drains new threads are looked for.
 const DRAINS_PER_SCAN: u32 = 2;
@@ -37,7 +37,7 @@ static PROFILING: Job = Job::new("profiling");
 /// The one that runs in this process, as there is one signal for it.
 static RUNNING: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
 
-/// What has been fetched of one ring.
+/// The bytes that has been fetched of one ring.
 struct Kept {
     ring: &'static Ring,
     next: u64,
@@ -248,7 +248,7 @@ impl State {
 }
 
 impl Kept {
-    /// What is in the ring already is of another profiler.
+    /// The ring's contents so far are of another profiler.
     fn new(ring: &'static Ring, samples_max: usize) -> Kept {
         let (next, _) = ring.read_from(0, |_| {});
         Kept { ring, next, history: History::new(samples_max, handler::now_ns()) }

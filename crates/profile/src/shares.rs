@@ -1,4 +1,4 @@
-//! Where it went: the share of each phase or job, and component, in a profile.
+//! The shares of each phase or job, and component, in a profile.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub struct Shares {
     pub shares: Vec<Share>,
     /// The share of what has both a phase or job and a component.
     pub explained: f64,
-    /// How many samples they were counted from; nothing where equal ones are kept as one.
+    /// The number of samples; nothing where equal ones are kept as one.
     pub samples: Option<usize>,
 }
 

@@ -29,9 +29,9 @@ pub struct Place {
 
 /// A file that is mapped into the process.
 struct Object {
-    /// What is added to the addresses that the file speaks of.
+    /// The offset that is added to the addresses that the file speaks of.
     base: usize,
-    /// Where its code lies.
+    /// The addresses of its code.
     segments: Vec<(usize, usize)>,
     name: String,
     loader: Option<Loader>,

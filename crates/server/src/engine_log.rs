@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pellucid_store::{SAMPLED_EVERY, Store};
+use pellucid_embedded::{SAMPLED_EVERY, engine_stats};
+use pellucid_store::Store;
 use pellucid_thread::{Job, Recurring};
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ pub(crate) fn log_engine(
     interval: Duration,
 ) -> std::io::Result<Option<Recurring>> {
     static FIGURES: Job = Job::new("figures");
-    let figures = move || store.engine_stats().as_ref().map(document);
+    let figures = move || engine_stats(&*store).as_ref().map(document);
     let Some(mut before) = figures() else { return Ok(None) };
     let step = move || {
         let Some(now) = figures() else { return };
@@ -95,7 +96,7 @@ pub(crate) fn log_engine(
 
 #[cfg(test)]
 mod tests {
-    use pellucid_store::{EngineStats, JobFigures, LevelFigures};
+    use pellucid_embedded::{EngineStats, JobFigures, LevelFigures};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A family of metrics. The name tells its kind, and whether nanoseconds become seconds.
+/// A family of metrics. By its name, nanoseconds become seconds.
 pub(crate) struct Family {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
@@ -196,10 +196,6 @@ const FLUSH: &str = "job=\"flush\",level=\"0\"";
 const COMPACTION: &str = "job=\"compaction\"";
 
 impl Family {
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.name.ends_with("_total") { "counter" } else { "gauge" }
-    }
-
     /// The labels and values in the engine's document.
     pub(crate) fn samples(&self, document: &Value) -> Vec<(String, f64)> {
         let mut found = Vec::new();
@@ -246,7 +242,7 @@ fn collect(value: &Value, path: &str, labels: String, found: &mut Vec<(String, f
 
 #[cfg(test)]
 mod tests {
-    use pellucid_store::{EngineStats, JobFigures, LevelFigures};
+    use pellucid_embedded::{EngineStats, JobFigures, LevelFigures};
 
     use super::*;
     use crate::engine_page::document;

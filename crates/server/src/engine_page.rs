@@ -4,7 +4,7 @@
 //! too. Its parts `reads`, `writes` and `background` hold counters only, numbers that grow from the
 //! opening of the store on; `state` holds what is now.
 
-use pellucid_store::{
+use pellucid_embedded::{
     EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare, SAMPLED_EVERY,
     SampledTime,
 };

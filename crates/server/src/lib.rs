@@ -51,10 +51,11 @@ pub use pellucid_cluster::{
 };
 #[cfg(feature = "cql")]
 pub use pellucid_cql::{CqlOptions, CqlStore, CqlTls, Password as CqlPassword};
+pub use pellucid_embedded::EmbeddedOptions;
 pub use pellucid_http::Limits;
 #[cfg(feature = "rocksdb")]
 pub use pellucid_rocksdb::{RocksOptions, RocksStore};
-pub use pellucid_store::{Acknowledgement, EmbeddedOptions, HandOver};
+pub use pellucid_store::{Acknowledgement, HandOver};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;
 pub use run::{

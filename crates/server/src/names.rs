@@ -115,7 +115,7 @@ pub(crate) const NAMES: Names = Names {
         "failed",
         "overloaded",
     ],
-    parts: &pellucid_store::parts::NAMES,
+    parts: &pellucid_embedded::parts::NAMES,
     other_parts: &[
         (Operation::Query as u8, &QUERY_PARTS),
         (Operation::Cursor as u8, &QUERY_PARTS),
@@ -129,7 +129,7 @@ pub(crate) const NAMES: Names = Names {
 
 /// The names of a server on this store.
 pub(crate) fn names_for(store: &dyn Store) -> Names {
-    Names { parts: store.part_names(), ..NAMES }
+    Names { parts: store.properties().part_names, ..NAMES }
 }
 
 /// Reading the text of a query, or finding that it was read before.

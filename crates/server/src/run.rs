@@ -13,16 +13,14 @@ use pellucid_clock::Clock;
 use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_document::{Documents, LOOKUP_PREFIXES, TABLE, part_of};
+use pellucid_document::{Documents, TABLE, lookup_prefix, part_of};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_http::{Certificates, Endpoint, Limits, Server, ServerGauge, descriptors_max, listen};
 use pellucid_io::{Random, SeededRandom, SystemRandom};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
-use pellucid_store::{
-    Acknowledgement, CopiedTable, EmbeddedOptions, EmbeddedStore, EngineOptions, Range, Store,
-    StoreError,
-};
+use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
 use pellucid_thread::Recurring;
 
 use crate::access::{
@@ -210,8 +208,10 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let open = |options: &ServerOptions| {
         Ok(match &options.store {
             StoreKind::Embedded => {
-                let engine =
-                    EngineOptions { stem_rules: vec![LOOKUP_PREFIXES], ..EngineOptions::default() };
+                let engine = EngineOptions {
+                    stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+                    ..EngineOptions::default()
+                };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>
@@ -319,11 +319,13 @@ impl Parts {
             join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
         let documents = open_documents(&store, &accounts, options)?;
         let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
-        if let Some(activity) = store.activity() {
+        if let Some(activity) = store.local().and_then(|local| local.activity()) {
             account.watch(activity);
         }
         let telling = Arc::clone(&store);
-        account.tell_later(move || telling.late_parts());
+        account.tell_later(move || {
+            telling.replicated().map(|store| store.late_parts()).unwrap_or_default()
+        });
         let keys = Arc::new(Keys::new(options.show_keys));
         let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
         Ok(Parts {

@@ -57,7 +57,7 @@ impl Service for Api {
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         match Target::of(head.method, head.path, head.query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
-            BodyLimit::Value => self.entities.store.value_bytes_max(),
+            BodyLimit::Value => self.entities.store.properties().value_bytes_max,
             BodyLimit::Batch => self.batch_bytes_max,
             BodyLimit::Bytes(bytes) => bytes,
         }
@@ -242,11 +242,12 @@ impl Api {
 
     fn range(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
         let query = ranges::parse(request.query)?;
+        let store = self.entities.store_of(request)?;
         if query.is_of_cluster && self.peers.cluster().is_some() {
             // A node keeps one copy of its keys, so that there is no other number to wait for.
             return self.peers.range(query, request, exchange.ticket());
         }
-        self.entities.range(query, request, exchange)
+        self.entities.range(query, store, request, exchange)
     }
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {

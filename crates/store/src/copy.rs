@@ -99,7 +99,7 @@ fn all<'a>(start: &'a [u8]) -> Range<'a> {
 /// The table of a store that is only read: nothing if it is known to have none of this name, which
 /// must not make one there.
 fn find(store: &dyn Store, table: CopiedTable<'_>) -> Result<Option<Table>> {
-    match store.table_names()? {
+    match store.local().map(|local| local.table_names()).transpose()? {
         Some(names) if !names.iter().any(|name| name == table.name) => Ok(None),
         _ => open(store, table).map(Some),
     }

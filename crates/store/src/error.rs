@@ -32,7 +32,7 @@ pub enum StoreError {
     /// write it is unknown whether it happened; it may be seen later.
     Unreachable(String),
     /// What is read is not in memory, and the thread must not wait for it
-    /// ([`Store::all_in_memory`](crate::Store::all_in_memory)).
+    /// ([`LocalStore::all_in_memory`](crate::LocalStore::all_in_memory)).
     NotInMemory,
     /// Anything else that failed below.
     Failed(String),
@@ -62,43 +62,3 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
-
-impl From<pellucid_engine::Error> for StoreError {
-    fn from(error: pellucid_engine::Error) -> StoreError {
-        use pellucid_engine::Error;
-        let text = error.to_string();
-        match error {
-            Error::ConditionFailed { index, current } => {
-                StoreError::ConditionFailed { index, current }
-            }
-            Error::KeyLength { .. }
-            | Error::HeadLength { .. }
-            | Error::ValueLength { .. }
-            | Error::BatchSize { .. }
-            | Error::BatchMemory { .. }
-            | Error::Option { .. }
-            | Error::TableUnknown { .. }
-            | Error::TableDiffers { .. }
-            | Error::HeadRuleMissing { .. }
-            | Error::HeadGiven { .. }
-            | Error::HeadRefused { .. }
-            | Error::ValueRefused { .. }
-            | Error::IndexUnknown { .. }
-            | Error::IndexLate { .. }
-            | Error::IndexedDelete { .. }
-            | Error::TermLength { .. }
-            | Error::TablesExhausted => StoreError::Unacceptable(text),
-            Error::DiskFull { .. } => StoreError::Full(text),
-            Error::Exhausted { .. } => StoreError::Busy(text),
-            Error::Corruption { .. } => StoreError::Corruption(text),
-            Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
-            Error::NotInMemory => StoreError::NotInMemory,
-            Error::Io { .. }
-            | Error::Version { .. }
-            | Error::Foreign { .. }
-            | Error::ManifestMissing { .. }
-            | Error::Occupied { .. }
-            | Error::Locked { .. } => StoreError::Failed(text),
-        }
-    }
-}

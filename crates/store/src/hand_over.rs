@@ -2,13 +2,15 @@
 
 use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
-use pellucid_engine::parts;
 use pellucid_thread::{HandedOver, WaitKind};
 
 use crate::answer::{Answer, Arrival, PartTime, Pending};
 use crate::error::{Result, StoreError};
 use crate::model::{Condition, Operation, Written};
 use crate::workers::Workers;
+
+/// The part of the kinds that offload in which writers wait for background jobs.
+pub const STALL: Part = Part::new(0);
 
 /// When a request is handed over to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,7 +111,7 @@ fn arrival<T>(
     let all = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
     let times = all.map(|part| {
         // Of background jobs, writers wait in a stall.
-        let waited_for = if part == parts::STALL { timeline.waited_for() } else { 0 };
+        let waited_for = if part == STALL { timeline.waited_for() } else { 0 };
         PartTime { part, ticks: timeline.part_ticks(part), until, waited_for }
     });
     let parts = times.filter(|time| time.ticks > 0).collect();

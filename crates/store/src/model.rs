@@ -2,23 +2,64 @@
 
 use std::ops::Deref;
 
-pub use pellucid_engine::{Acknowledgement, Condition};
+use pellucid_io::FileBytes;
+
+/// Bytes that a key may have.
+pub const KEY_LENGTH_MAX: usize = 1024;
+
+/// The moment when a write counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Acknowledgement {
+    /// It is visible to readers.
+    Memory,
+    /// It is in the operating system's memory: it survives the death of the process, not that of
+    /// the machine.
+    #[default]
+    Os,
+    /// It is on the medium: it survives the death of the machine.
+    Disk,
+}
+
+/// Says whether reads may wait for the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadMode {
+    /// They wait until the pages they need are in memory.
+    #[default]
+    MayBlock,
+    /// They fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would
+    /// have to wait, if the store can tell.
+    InMemory,
+}
+
+/// What must hold of a key for a write to happen. A key that has expired is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    None,
+    /// The key is not there.
+    Absent,
+    /// The key is there.
+    Present,
+    /// The key is there with this sequence number.
+    Sequence(u64),
+}
 
 /// A table of the store that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Table(pub(crate) pellucid_engine::TableId);
+pub struct Table(u16);
 
 impl Table {
     /// The table to which its store gave this number. For kinds of stores alone.
     #[must_use]
     pub fn of_number(number: u16) -> Table {
-        Table(pellucid_engine::TableId::of_number(number))
+        Table(number)
     }
 
     /// The number that its store gave it.
     #[must_use]
     pub fn number(self) -> u16 {
-        self.0.number()
+        self.0
     }
 }
 
@@ -88,8 +129,8 @@ pub struct Object {
 // that lie across those of the copy before, and waits until that one is in memory.
 #[repr(u64)]
 pub enum Value {
-    /// In the embedded engine's mapped journal.
-    Mapped(pellucid_engine::Value),
+    /// In a mapped file of the store.
+    Mapped(FileBytes),
     /// Brought from elsewhere.
     Owned(Vec<u8>),
 }

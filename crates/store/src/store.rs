@@ -1,5 +1,6 @@
 //! The interface that every kind of store has.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
@@ -7,7 +8,7 @@ use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::model::{
-    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, Table, Written,
+    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, ReadMode, Table, Written,
 };
 use crate::workers::Workers;
 
@@ -22,9 +23,24 @@ pub struct Range<'a> {
     pub reverse: bool,
 }
 
+/// What a kind of store is like, the same for as long as it is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Properties {
+    /// Copies of each entry that the store keeps.
+    pub copies: u32,
+    /// Bytes that a value may have.
+    pub value_bytes_max: usize,
+    /// The names of the store's parts of `execute`, by slot.
+    pub part_names: &'static [&'static str; PARTS_MAX],
+    /// Whether a walk over a range waits for others, machines or disks, so that it is made on
+    /// [`Store::workers`].
+    pub ranges_wait: bool,
+}
+
 /// An ordered key space in named tables. The timeline is passed along to be given the store's parts
-/// of `execute`.
-pub trait Store: Send + Sync + 'static {
+/// of `execute`. Kinds with more to them say so by [`Store::noting`], [`Store::local`] and
+/// [`Store::replicated`].
+pub trait Store: Any + Send + Sync {
     /// The table of this name; it is made if there is none.
     ///
     /// # Errors
@@ -42,41 +58,11 @@ pub trait Store: Send + Sync + 'static {
         self.table(name)
     }
 
-    /// The names of all tables that there are, in no order; nothing if the store cannot say.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    fn table_names(&self) -> Result<Option<Vec<String>>> {
-        Ok(None)
-    }
-
-    /// The same store, whose requests wait for so many copies; nothing if this one does already.
-    /// `ack` ≤ `from` ≤ [`Store::copies`] holds.
-    ///
-    /// # Errors
-    /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if it cannot wait for just so
-    /// many.
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
-        let _ = copies;
-        Ok(None)
-    }
-
     /// The newest object of a key.
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
 
     /// The newest head of a key; the value is not touched.
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
-
-    /// As [`Store::head`], with the note that [`Store::write_noted`] left with the entry; an empty
-    /// one if there is none, or the store keeps none.
-    fn head_noted(
-        &self,
-        table: Table,
-        key: &[u8],
-        timeline: &mut Timeline,
-    ) -> Answer<Option<(Head, Note)>> {
-        self.head(table, key, timeline).map(|head| head.map(|head| (head, Note::default())))
-    }
 
     /// Writes all of `operations` or none of them.
     fn write(
@@ -86,20 +72,6 @@ pub trait Store: Send + Sync + 'static {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written>;
-
-    /// As [`Store::write`], leaving with each entry a note of a few bytes that is known without the
-    /// value, where the store can keep it. There are as many notes as operations; removals have
-    /// empty ones.
-    fn write_noted(
-        &self,
-        table: Table,
-        operations: &[Operation<'_>],
-        _notes: &[Note],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Answer<Written> {
-        self.write(table, operations, acknowledgement, timeline)
-    }
 
     /// Walks a range as it is at this moment.
     ///
@@ -113,39 +85,83 @@ pub trait Store: Send + Sync + 'static {
     /// If the store cannot be read.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// How many copies of each entry the store keeps.
-    fn copies(&self) -> u32;
+    /// As [`Store::snapshot`]; with [`ReadMode::InMemory`], reads of it fail with
+    /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would wait for the
+    /// medium, if the store can tell.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
+        let _ = mode;
+        self.snapshot()
+    }
 
-    /// Bytes that a value may have.
-    fn value_bytes_max(&self) -> usize;
+    /// See [`Properties`].
+    fn properties(&self) -> Properties;
 
     /// Figures of the store as names and values, for metrics: each name ends in its unit, counters
     /// in `_total`.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
-    /// The names of the store's parts of `execute`, by slot.
-    fn part_names(&self) -> &'static [&'static str; PARTS_MAX] {
-        &pellucid_engine::parts::NAMES
-    }
+    /// Ends the store: what was acknowledged is on disk afterwards.
+    ///
+    /// # Errors
+    /// If it could not be brought there.
+    fn close(&self) -> Result<()>;
 
-    /// What has come to light, since this was last called, of requests that were answered before:
-    /// of those whose timelines the store told so ([`Timeline::tell_later`]). Never waits.
-    fn late_parts(&self) -> Vec<LateParts> {
-        Vec::new()
-    }
-
-    /// A sequence number that whatever was written before this call stays below, if others write to
-    /// the store as well. Nothing if all that is written goes through this process.
-    fn sequence_now(&self) -> Option<u64> {
+    /// The threads that requests are offloaded to, if the store has any.
+    fn workers(&self) -> Option<&Workers> {
         None
     }
 
-    /// The account of the engine behind the store, if it is one of this process.
-    fn engine_stats(&self) -> Option<pellucid_engine::EngineStats> {
+    /// The store, if it keeps notes.
+    fn noting(&self) -> Option<&dyn NotingStore> {
         None
     }
 
-    /// The background jobs of the store, if they run in this process.
+    /// The store, if it is in this process.
+    fn local(&self) -> Option<&dyn LocalStore> {
+        None
+    }
+
+    /// The store, if it keeps copies, or others write to it as well.
+    fn replicated(&self) -> Option<&dyn ReplicatedStore> {
+        None
+    }
+}
+
+/// A store that keeps a note with each entry: a few bytes that are read without the value.
+pub trait NotingStore {
+    /// As [`Store::head`], with the note of [`NotingStore::write_noted`]; an empty one if there is
+    /// none.
+    fn head_noted(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<(Head, Note)>>;
+
+    /// As [`Store::write`], leaving a note with each entry. There are as many notes as operations;
+    /// removals have empty ones.
+    fn write_noted(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        notes: &[Note],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written>;
+}
+
+/// A store in this process, with its memory, files and background jobs.
+pub trait LocalStore {
+    /// The names of all tables that there are, in no order.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn table_names(&self) -> Result<Vec<String>>;
+
+    /// The background jobs of the store, if they are accounted for.
     fn activity(&self) -> Option<Activity> {
         None
     }
@@ -156,41 +172,48 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Has `reads` make a few reads that belong together on a thread that must not block: where one
-    /// would have to wait for the medium, it fails with
+    /// Has `reads` make a few reads that belong together on a thread that must not block, on a
+    /// [snapshot](Store::snapshot_in) in the mode that it is given: where one would have to wait
+    /// for the medium, it fails with
     /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory), which `reads` tells by false.
     /// False is returned then, or if the store does not answer from memory and nothing was called:
-    /// whatever was read has to be read again on a thread that may block.
-    fn all_in_memory(&self, reads: &mut dyn FnMut() -> bool) -> bool {
+    /// the data has to be read again on a thread that may block.
+    fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
         let _ = reads;
         false
     }
 
-    /// Whether a walk over a range waits for others, machines or disks, so that it is made on
-    /// [`Store::workers`].
-    fn ranges_wait(&self) -> bool {
-        false
-    }
-
-    /// The threads that requests are handed over to, if the store has any.
-    fn workers(&self) -> Option<&Workers> {
-        None
-    }
-
     /// Merges all tables that the store is made of into one level, on the calling thread; that may
-    /// take minutes, and requests go on meanwhile. False if the store has no levels of its own.
+    /// take minutes, and requests go on meanwhile.
     ///
     /// # Errors
     /// If the store cannot be read or written, or is closed meanwhile.
-    fn compact(&self) -> Result<bool> {
-        Ok(false)
-    }
+    fn compact(&self) -> Result<()>;
+}
 
-    /// Ends the store: what was acknowledged is on disk afterwards.
+/// A store of several machines, or one that others write to as well.
+pub trait ReplicatedStore {
+    /// The same store, whose requests wait for so many copies; nothing if this one does already.
+    /// `ack` ≤ `from` ≤ [`Properties::copies`] holds.
     ///
     /// # Errors
-    /// If it could not be brought there.
-    fn close(&self) -> Result<()>;
+    /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if it cannot wait for just so
+    /// many.
+    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+        let _ = copies;
+        Ok(None)
+    }
+
+    /// A sequence number above that of each write before this call, if others write to the store.
+    fn sequence_now(&self) -> Option<u64> {
+        None
+    }
+
+    /// Parts of requests that were answered before, which came to light since the last call: of
+    /// those whose timelines the store told so ([`Timeline::tell_later`]). Never waits.
+    fn late_parts(&self) -> Vec<LateParts> {
+        Vec::new()
+    }
 }
 
 /// The store as it was at one moment. What it sees stays in the store for as long as it is held.
@@ -212,8 +235,8 @@ pub trait Snapshot: Send + Sync {
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
     /// Walks the keys that begin with `stem`, from the last to the first if `reverse`. Where the
-    /// store was told which beginnings of keys are stems ([`StemRule`](crate::StemRule)), it has to
-    /// be a whole one; few of them are then found as quickly as a key is.
+    /// store was told which beginnings of keys are stems, it has to be a whole one; few of them are
+    /// then found as quickly as a key is.
     ///
     /// # Errors
     /// If the walk cannot begin.
@@ -237,6 +260,11 @@ pub trait Scan: Send {
     /// # Errors
     /// As [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
+
+    /// Sets whether the walk may wait for the medium from now on ([`Store::snapshot_in`]).
+    fn set_mode(&mut self, mode: ReadMode) {
+        let _ = mode;
+    }
 
     /// When the time of the entry that was returned last is over, in milliseconds since the Unix
     /// epoch; nothing for never, or if the store does not say.

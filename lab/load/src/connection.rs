@@ -7,27 +7,28 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pellucid_clock::Ticks;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::http2::Http2;
 use crate::poller::Poller;
-use crate::response::ResponseParser;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
-use crate::tls::TlsSetup;
 use crate::watch::Watch;
+use pellucid_client::http::ResponseParser;
+use pellucid_client::http::TlsSetup;
 
 /// A request whose answer is awaited.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// When it was meant to start.
+    /// The time at which it was meant to start.
     pub(crate) intended: Ticks,
-    /// When it was actually sent.
+    /// The time at which it was actually sent.
     pub(crate) sent: Ticks,
-    /// Whether it was a HEAD, whose answer has no body.
+    /// True if it was a HEAD, whose answer has no body.
     pub(crate) bodiless: bool,
-    /// Whether it was counted as timed out.
+    /// True if it was counted as timed out.
     pub(crate) timed_out: bool,
     /// Its operation, where a source has several.
     pub(crate) operation: u16,
@@ -35,29 +36,22 @@ pub(crate) struct InFlight {
     pub(crate) stream: u32,
     /// In HTTP/2: how often the server has left it out.
     pub(crate) left_out: u8,
-    /// What is sent again then, unless all requests are the same.
-    pub(crate) kept: Option<Box<Kept>>,
+    /// Its bytes, to be sent again then, unless all requests are the same.
+    pub(crate) kept: Option<Bytes>,
     /// Further notes, if it is watched.
     pub(crate) watch: Option<Box<Watch>>,
 }
 
-/// A request of HTTP/2 as it was sent.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) block: Vec<u8>,
-    pub(crate) body: Vec<u8>,
-}
-
-/// How connections are opened.
+/// The way to open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<TlsSetup>>,
     /// Streams of a connection of HTTP/2.
     pub(crate) http2_streams: Option<usize>,
-    /// Whether answers are kept whole.
+    /// True if answers are kept whole.
     pub(crate) capture: bool,
-    /// What takes the place of the network, in virtual time.
+    /// The simulation that takes the place of the network, in virtual time.
     pub(crate) simulation: Option<Arc<Simulation>>,
 }
 
@@ -95,25 +89,27 @@ pub(crate) enum Link {
 /// A connection of the run, which outlives its sockets.
 pub(crate) struct Connection {
     pub(crate) link: Link,
+    /// The socket, unless it carries HTTP/2.
     pub(crate) stream: Option<Stream>,
-    /// What the socket carries, if that is HTTP/2.
+    /// HTTP/2 with its socket.
     pub(crate) http2: Option<Box<Http2>>,
     pub(crate) parser: ResponseParser,
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Bytes that are not written yet begin at `written`.
     pub(crate) out: Vec<u8>,
     pub(crate) written: usize,
-    /// When it could last take a request: since its last answer, or since it is open.
+    /// The time at which it could last take a request: since its last answer, or since it is open.
     pub(crate) free_since: Ticks,
-    /// Whether it stands in the queue of those that can take a request.
+    /// True if it stands in the queue of those that can take a request.
     pub(crate) queued: bool,
     /// With a connection for each request: when the request that waits for it was meant to start.
     pub(crate) pending: Option<Ticks>,
-    /// When opening the socket began, when it was open, and when it was secure.
+    /// The time at which opening the socket began, at which it was open, and at which it was
+    /// secure.
     pub(crate) opened: [Ticks; 3],
-    /// Whether the script has asked for a delay that is not over.
+    /// True if the script has asked for a delay that is not over.
     pub(crate) delayed: bool,
-    /// Whether this socket has carried an answer; one that has not is not replaced at once.
+    /// True if this socket has carried an answer; one that has not is not replaced at once.
     pub(crate) proven: bool,
 }
 
@@ -152,7 +148,6 @@ impl Connection {
             Some(tls) => Stream::tls(socket, tls.session()?),
             None => Stream::Plain(socket),
         });
-        self.http2 = opening.http2_streams.map(|n| Box::new(Http2::new(n, opening.capture)));
         self.link = Link::Connecting { since: now };
         self.proven = false;
         Ok(())
@@ -167,6 +162,32 @@ impl Connection {
         }
     }
 
+    /// Writes the bytes that wait, as far as the socket takes them.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        if stream.holds_unwritten() {
+            stream.flush()?;
+        }
+        while self.written < self.out.len() {
+            match stream.write(&self.out[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for further requests behind those that are written.
+    #[inline]
+    pub(crate) fn begin_out(&mut self) {
+        if !self.has_unwritten() {
+            self.out.clear();
+            self.written = 0;
+        }
+    }
+
     /// Drops the socket and all that was under way on it.
     pub(crate) fn close(&mut self, retry_at: Ticks) {
         self.stream = None;
@@ -178,7 +199,7 @@ impl Connection {
         self.parser.reset();
     }
 
-    /// Whether a request can begin on it at `now`.
+    /// True if a request can begin on it at `now`.
     #[inline]
     pub(crate) fn can_take(&self, keep_alive: bool, now: Ticks) -> bool {
         match self.link {
@@ -187,7 +208,7 @@ impl Connection {
         }
     }
 
-    /// Whether another request can be sent: in HTTP/2, beside those under way.
+    /// True if another request can be sent: in HTTP/2, beside those under way.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         match &self.http2 {
@@ -198,10 +219,12 @@ impl Connection {
 
     #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
-        self.written < self.out.len() || self.stream.as_ref().is_some_and(Stream::holds_unwritten)
+        self.written < self.out.len()
+            || self.stream.as_ref().is_some_and(Stream::holds_unwritten)
+            || self.http2.as_ref().is_some_and(|http2| http2.is_blocked())
     }
 
-    /// Whether nothing is under way on a socket that is open.
+    /// True if nothing is under way on a socket that is open.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.link == Link::Up && self.in_flight.is_empty() && !self.has_unwritten()

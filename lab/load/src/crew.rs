@@ -13,15 +13,15 @@ use crate::options::LoadOptions;
 use crate::run::Progress;
 use crate::worker::{Outcome, ThreadControl, Work, Worker, nanoseconds};
 
-/// How often the caller's wish to stop is looked at while threads are waited for.
+/// The interval at which the caller's wish to stop is looked at while threads are waited for.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// How often the caller hears of the progress.
+/// The interval of news for the caller on the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Between the moment when all threads are ready and the first intended start, so that all of them
 /// are awake by then.
 const START_DELAY: Duration = Duration::from_millis(1);
 
-/// What a thread tells the one that waits for it.
+/// The messages of a thread to the one that waits for it.
 enum Message {
     /// Its connections are open.
     Ready,

@@ -1,19 +1,23 @@
 //! Requests out, answers in: what a thread does when a connection can go on.
 
-use std::cmp::Reverse;
 use std::io;
 
+use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 use pellucid_clock::Ticks;
 
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
-use crate::opening::Loss;
+use crate::http2::{Answer, Unanswered};
+use crate::loss::Loss;
+use crate::maker::StreamRequest;
 use crate::poller::Readiness;
-use crate::response::{Malformed, Parsed, Response, Told};
 use crate::source::Acceptance;
 use crate::watch::insert_headers;
-use crate::worker::{Requests, Worker};
+use crate::worker::Worker;
 
+/// The number of times that a request is sent again which the server has left out: one that leaves
+/// out everything must not keep the run busy for ever.
+const SENDS_AGAIN_MAX: u8 = 3;
 /// A request that timed out is waited for until it is this many times as old as the timeout, so
 /// that its latency is recorded in full if it is answered at all.
 const ABANDON_AFTER_TIMEOUTS: u64 = 5;
@@ -25,28 +29,34 @@ impl Worker {
     pub(crate) fn handle(&mut self, readiness: Readiness) -> Result<(), LoadError> {
         let index = readiness.token;
         let mut readable = readiness.readable;
-        match self.connections[index].link {
+        match self.pool.connections[index].link {
             Link::Up => {
-                if readiness.writable && self.connections[index].has_unwritten() {
-                    self.flush(index);
-                    if self.connections[index].http2.is_some() {
-                        self.advance(index)?;
+                if let Some(http2) = &self.pool.connections[index].http2 {
+                    if readable {
+                        http2.note_readable(readiness.ended);
                     }
+                    return self.go_on(index);
+                }
+                if readiness.writable && self.pool.connections[index].has_unwritten() {
+                    self.pool.flush(index, &mut self.recorder);
                 }
             }
             Link::Connecting { .. } if !readiness.writable => return Ok(()),
             Link::Connecting { .. } | Link::Securing { .. } => {
-                if !self.finish_opening(index) {
+                if !self.pool.finish_opening(index, &mut self.recorder) {
                     return Ok(());
                 }
                 // Beside the end of a handshake there may be the beginning of an answer, of which
                 // no further event will tell.
-                readable |= self.work.opening.tls.is_some();
+                readable |= self.pool.plan.opening.tls.is_some();
+                if self.pool.connections[index].http2.is_some() {
+                    return self.go_on(index);
+                }
                 self.advance(index)?;
             }
             Link::Down { .. } => return Ok(()),
         }
-        if readable && self.connections[index].link == Link::Up {
+        if readable && self.pool.connections[index].link == Link::Up {
             self.receive(index, readiness.ended)?;
         }
         Ok(())
@@ -55,46 +65,30 @@ impl Worker {
     /// Sends on a connection what may be sent on it now.
     #[inline]
     pub(crate) fn advance(&mut self, index: usize) -> Result<(), LoadError> {
-        if !self.running {
+        if !self.pool.is_running {
             return Ok(());
         }
         if !self.left_out.is_empty() {
-            self.send_again(index);
+            self.send_again(index)?;
         }
-        if !self.work.keep_alive {
-            let pending = self.connections[index].pending.take();
+        if !self.pool.plan.keep_alive {
+            let pending = self.pool.connections[index].pending.take();
             return pending.map_or(Ok(()), |intended| self.send(index, 1, Some(intended)));
         }
-        if self.schedule.is_none() {
+        if !self.pacing.is_paced() {
             return self.advance_unpaced(index);
         }
-        self.queue(index);
+        self.pool.queue(index);
         let now = self.clock.now();
         self.send_next(now).map(|_| ())
-    }
-
-    /// Puts a connection that can take a request into the queue of those.
-    #[inline]
-    pub(crate) fn queue(&mut self, index: usize) {
-        let index = self.first_of(index);
-        if !self.connections[index].queued && self.has_room(index) {
-            self.connections[index].queued = true;
-            self.free.push_back(index);
-        }
     }
 
     /// With a rate: begins the next request, if it is due and a connection is free.
     #[inline]
     pub(crate) fn send_next(&mut self, now: Ticks) -> Result<bool, LoadError> {
-        let Some(schedule) = &self.schedule else { return Ok(false) };
-        let due = schedule.next();
-        if due > now || due >= self.deadline || self.quota_left == 0 {
-            return Ok(false);
-        }
-        let Some(index) = self.take_free() else { return Ok(false) };
-        if let Some(schedule) = &mut self.schedule {
-            schedule.advance();
-        }
+        let Some(due) = self.pacing.due(now) else { return Ok(false) };
+        let Some(index) = self.pool.take_free() else { return Ok(false) };
+        self.pacing.advance();
         self.begin_request(index, due)?;
         Ok(true)
     }
@@ -102,21 +96,21 @@ impl Worker {
     /// Begins the request that was meant to start at `intended` on a connection that is free.
     #[inline]
     pub(crate) fn begin_request(&mut self, index: usize, intended: Ticks) -> Result<(), LoadError> {
-        if self.work.keep_alive {
+        if self.pool.plan.keep_alive {
             return self.send(index, 1, Some(intended));
         }
-        let connection = &mut self.connections[index];
-        if self.schedule.is_some() {
+        let connection = &mut self.pool.connections[index];
+        if self.pacing.is_paced() {
             self.recorder.begun(intended, connection.free_since, self.clock.now());
         }
         connection.pending = Some(intended);
-        self.open(index);
+        self.pool.open(index, &mut self.recorder);
         Ok(())
     }
 
     /// Has the connection go on now, or when all answers of the wake-up are read.
     #[inline]
-    fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
+    pub(crate) fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
         if !self.is_putting_by {
             return self.advance(index);
         }
@@ -125,40 +119,39 @@ impl Worker {
     }
 
     fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
-        let index = self.first_of(index);
-        let is_idle = match &self.work.directions {
-            None => self.connections[index].is_idle(),
-            Some(_) => self.has_room(index),
+        let index = self.pool.first_of(index);
+        let is_idle = match &self.pool.plan.directions {
+            None => self.pool.connections[index].is_idle(),
+            Some(_) => self.pool.has_room(index),
         };
-        let Some(script) = self.work.script.as_mut().filter(|script| script.has_delay()) else {
-            return self.fill(index);
-        };
-        let connection = &mut self.connections[index];
+        let Some(script) = self.maker.delays() else { return self.fill(index) };
+        let connection = &mut self.pool.connections[index];
         if is_idle && !connection.delayed {
             let delay_ms = script.delay_ms()?.clamp(0.0, LONGEST_DELAY_MS);
             let delay_ticks = self.clock.ticks((delay_ms * 1e6) as u64);
             connection.delayed = true;
-            self.delays.push(Reverse((Ticks(self.clock.now().0 + delay_ticks), index)));
+            self.pacing.delay(Ticks(self.clock.now().0 + delay_ticks), index);
         }
         Ok(())
     }
 
     /// Without a rate: fills the pipeline of a connection.
     pub(crate) fn fill(&mut self, index: usize) -> Result<(), LoadError> {
-        if !self.is_in_use(index) {
+        if !self.pool.is_in_use(index) {
             return Ok(());
         }
-        if self.work.directions.is_some() {
-            return if self.has_room(index) { self.send_direct(index, None) } else { Ok(()) };
+        if self.pool.plan.directions.is_some() {
+            return if self.pool.has_room(index) { self.send_direct(index, None) } else { Ok(()) };
         }
-        let connection = &self.connections[index];
-        let limit = self.work.depth * self.work.requests_per_send;
+        let connection = &self.pool.connections[index];
+        let per_send = self.maker.requests_per_send;
+        let limit = self.depth * per_send;
         if connection.link != Link::Up || connection.has_unwritten() {
             return Ok(());
         }
         let sends = match &connection.http2 {
             Some(http2) => http2.room(),
-            None => (limit - connection.in_flight.len().min(limit)) / self.work.requests_per_send,
+            None => (limit - connection.in_flight.len().min(limit)) / per_send,
         };
         if sends > 0 { self.send(index, sends, None) } else { Ok(()) }
     }
@@ -170,46 +163,47 @@ impl Worker {
         sends: usize,
         intended: Option<Ticks>,
     ) -> Result<(), LoadError> {
-        if self.work.directions.is_some() {
+        if self.pool.plan.directions.is_some() {
             return self.send_direct(index, intended);
         }
-        let allowed = usize::try_from(self.quota_left).unwrap_or(usize::MAX);
-        let batch = self.work.requests_per_send;
-        let sends = sends.min(allowed.div_ceil(batch));
+        let batch = self.maker.requests_per_send;
+        let sends = self.pacing.take_quota(sends, batch);
         if sends == 0 {
             return Ok(());
         }
-        self.quota_left = self.quota_left.saturating_sub((sends * batch) as u64);
-        let connection = &mut self.connections[index];
-        if !connection.has_unwritten() {
-            connection.out.clear();
-            connection.written = 0;
-        }
+        let connection = &mut self.pool.connections[index];
+        connection.begin_out();
+        let is_http2 = connection.http2.is_some();
         for _ in 0..sends {
             let watched = self.watcher.picks();
-            match self.connections[index].http2.is_some() {
-                true => self.make_stream(index, watched)?,
+            match is_http2 {
+                true => self.make_stream(index, intended, watched)?,
                 false => self.make_request(index, watched)?,
             }
         }
         let sent = self.clock.now();
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         for request in connection.in_flight.iter_mut().rev().take(sends * batch) {
             request.sent = sent;
             request.intended = intended.unwrap_or(sent);
         }
-        if let (Some(intended), true) = (intended, self.schedule.is_some()) {
+        if let (Some(intended), true) = (intended, self.pacing.is_paced()) {
             for _ in 0..batch {
                 self.recorder.sent(intended, sent);
-                if self.work.keep_alive {
+                if self.pool.plan.keep_alive {
                     self.recorder.begun(intended, connection.free_since, sent);
                 }
             }
         }
-        self.write_new(index, sends);
-        self.note_written(index);
-        if self.connections[index].http2.is_some() && self.schedule.is_some() {
-            self.queue(index);
+        if !is_http2 {
+            self.write_new(index, sends);
+            self.pool.note_written(index);
+            return Ok(());
+        }
+        self.take_turn(index)?;
+        self.pool.note_written(index);
+        if self.pacing.is_paced() {
+            self.pool.queue(index);
         }
         Ok(())
     }
@@ -217,29 +211,21 @@ impl Worker {
     /// Makes a request of HTTP/1.1, or several that go out at once.
     #[inline]
     fn make_request(&mut self, index: usize, watched: bool) -> Result<(), LoadError> {
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         let begin = connection.out.len();
-        let mut operation = 0;
-        let bodiless = match &mut self.work.requests {
-            Requests::Fixed { bodiless, .. } => *bodiless,
-            Requests::FixedBlock { .. } => unreachable!("a block is for HTTP/2"),
-            Requests::Source(source) => {
-                source.next(&mut connection.out);
-                operation = source.operation() as u16;
-                connection.out[begin..].starts_with(b"HEAD ")
-            }
-            Requests::Script => {
-                if let Some(script) = &mut self.work.script {
-                    script.request(&mut connection.out)?;
-                }
-                connection.out[begin..].starts_with(b"HEAD ")
+        let (operation, bodiless) = match self.maker.fixed() {
+            Some((_, bodiless)) => (0, bodiless),
+            None => {
+                let operation = self.maker.append(&mut connection.out)?;
+                (operation, connection.out[begin..].starts_with(b"HEAD "))
             }
         };
-        for _ in 0..self.work.requests_per_send {
+        let per_send = self.maker.requests_per_send;
+        for _ in 0..per_send {
             let request = InFlight { bodiless, operation, ..InFlight::default() };
             connection.in_flight.push_back(request);
         }
-        if watched && self.work.requests_per_send == 1 && self.work.depth == 1 {
+        if watched && per_send == 1 && self.depth == 1 {
             self.watch(index, begin);
         }
         Ok(())
@@ -248,15 +234,12 @@ impl Worker {
     /// Begins to watch the request that was made last, whose bytes begin at `begin`.
     #[cold]
     pub(crate) fn watch(&mut self, index: usize, begin: usize) {
-        let connection = &mut self.connections[index];
-        let opened = (!self.work.keep_alive).then_some(connection.opened);
+        let connection = &mut self.pool.connections[index];
+        let opened = (!self.pool.plan.keep_alive).then_some(connection.opened);
         let watch = self.watcher.watch(connection.free_since, opened);
         if self.watcher.asks() {
-            match &self.work.requests {
-                Requests::Fixed { bytes, .. } if connection.out.len() == begin => {
-                    connection.out.extend_from_slice(bytes);
-                }
-                _ => {}
+            if let Some((bytes, _)) = self.maker.fixed().filter(|_| connection.out.len() == begin) {
+                connection.out.extend_from_slice(bytes);
             }
             insert_headers(watch.trace_id, &mut connection.out, begin);
         }
@@ -265,65 +248,35 @@ impl Worker {
         }
     }
 
-    /// Notes when the last watched request was written.
-    #[inline]
-    fn note_written(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        let Some(request) = connection.in_flight.back_mut() else { return };
-        let Some(watch) = &mut request.watch else { return };
-        if watch.written.is_none() && connection.written >= connection.out.len() {
-            watch.written = Some(self.clock.now());
-        }
-    }
-
     /// Writes what was just made; fixed bytes are written from where they are.
     #[inline]
     fn write_new(&mut self, index: usize, sends: usize) {
-        let Requests::Fixed { bytes, .. } = &self.work.requests else {
-            return self.flush(index);
+        let Some((bytes, _)) = self.maker.fixed() else {
+            return self.pool.flush(index, &mut self.recorder);
         };
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         // A watched request has been made already, because it differs.
         let made = usize::from(!connection.out.is_empty());
         if sends + made > 1 {
             (made..sends).for_each(|_| connection.out.extend_from_slice(bytes));
-            return self.flush(index);
+            return self.pool.flush(index, &mut self.recorder);
         }
         let Some(stream) = &mut connection.stream else { return };
         let written = match stream.write(bytes) {
             Ok(count) if count == bytes.len() => return,
             Ok(count) => count,
             Err(error) if is_temporary(&error) => 0,
-            Err(error) => return self.lose(index, Loss::Write(error)),
+            Err(error) => return self.pool.lose(index, Loss::Write(error), &mut self.recorder),
         };
         connection.out.extend_from_slice(&bytes[written..]);
-        self.flush(index);
-    }
-
-    pub(crate) fn flush(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        let Some(stream) = &mut connection.stream else { return };
-        if stream.holds_unwritten()
-            && let Err(error) = stream.flush()
-        {
-            return self.lose(index, Loss::Write(error));
-        }
-        while connection.written < connection.out.len() {
-            match stream.write(&connection.out[connection.written..]) {
-                Ok(count) => connection.written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.lose(index, Loss::Write(error)),
-            }
-        }
-        self.note_written(index);
+        self.pool.flush(index, &mut self.recorder);
     }
 
     /// Reads what has arrived. Edge-triggered events come once, so it reads until nothing is left;
     /// a short read says so without another call, unless the end of the connection follows.
     fn receive(&mut self, index: usize, ended: bool) -> Result<(), LoadError> {
         loop {
-            let Some(stream) = &mut self.connections[index].stream else { return Ok(()) };
+            let Some(stream) = &mut self.pool.connections[index].stream else { return Ok(()) };
             let drained = stream.is_plain();
             match stream.read(&mut self.buffer) {
                 Ok(0) => {
@@ -346,7 +299,7 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let loss = self.read_loss(index, error);
-                    self.lose(index, loss);
+                    self.pool.lose(index, loss, &mut self.recorder);
                     return Ok(());
                 }
             }
@@ -354,20 +307,21 @@ impl Worker {
     }
 
     /// A reset between requests is an end like any other.
-    fn read_loss(&self, index: usize, error: io::Error) -> Loss {
-        if self.connections[index].in_flight.is_empty() { Loss::Ended } else { Loss::Read(error) }
+    pub(crate) fn read_loss(&self, index: usize, error: io::Error) -> Loss {
+        if self.pool.connections[index].in_flight.is_empty() {
+            Loss::Ended
+        } else {
+            Loss::Read(error)
+        }
     }
 
     /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
     fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
-        if self.connections[index].http2.is_some() {
-            return self.take_frames(index, count, now);
-        }
         let mut at = 0;
         while at < count {
-            let connection = &mut self.connections[index];
+            let connection = &mut self.pool.connections[index];
             let Some(request) = connection.in_flight.front_mut() else {
-                self.lose(index, Loss::Malformed(Malformed::Unasked));
+                self.pool.lose(index, Loss::Malformed(Malformed::Unasked), &mut self.recorder);
                 return Ok(false);
             };
             if let Some(watch) = &mut request.watch
@@ -385,7 +339,7 @@ impl Worker {
                     }
                 }
                 Err(malformed) => {
-                    self.lose(index, Loss::Malformed(malformed));
+                    self.pool.lose(index, Loss::Malformed(malformed), &mut self.recorder);
                     return Ok(false);
                 }
             }
@@ -400,36 +354,26 @@ impl Worker {
         answer: Response,
         now: Ticks,
     ) -> Result<bool, LoadError> {
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         connection.free_since = now;
         if let Some(request) = connection.in_flight.pop_front() {
-            let acceptance = match &mut self.work.requests {
-                Requests::Source(source) if self.work.checks => {
-                    let (operation, kept) = (request.operation, connection.parser.captured());
-                    source.check(usize::from(operation), answer.status, kept)
-                }
-                _ => Acceptance::ByStatus,
-            };
+            let kept = connection.parser.captured();
+            let acceptance = self.maker.judge(request.operation, answer.status, kept);
             if request.watch.is_some() {
                 let timing = connection.parser.take_timing();
                 self.note_watched(&request, now, timing.as_ref());
             }
             self.note_answer(&request, now, answer.status, acceptance);
         }
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         connection.proven = true;
-        if let (Some(script), Some(captured)) =
-            (&mut self.work.script, connection.parser.captured())
-        {
-            script.response(answer.status, captured)?;
+        let is_taken = self.maker.respond(answer.status, connection.parser.captured())?;
+        if is_taken || self.maker.wants_answers {
             connection.parser.forget_captured();
         }
-        if self.work.wants_answers {
-            connection.parser.forget_captured();
-        }
-        let goes_on = answer.keep_alive && self.work.keep_alive;
+        let goes_on = answer.keep_alive && self.pool.plan.keep_alive;
         if !goes_on {
-            self.lose(index, Loss::Ended);
+            self.pool.lose(index, Loss::Ended, &mut self.recorder);
         }
         Ok(goes_on)
     }
@@ -451,7 +395,12 @@ impl Worker {
 
     /// Notes the way of a watched request.
     #[cold]
-    pub(crate) fn note_watched(&mut self, request: &InFlight, now: Ticks, told: Option<&Told>) {
+    pub(crate) fn note_watched(
+        &mut self,
+        request: &InFlight,
+        now: Ticks,
+        told: Option<&ServerTiming>,
+    ) {
         let Some(watch) = &request.watch else { return };
         let told = self.recorder.watched(request, watch, now, told);
         self.watcher.heard(told);
@@ -459,33 +408,208 @@ impl Worker {
 
     /// The other side has ended the connection.
     fn take_end(&mut self, index: usize) -> Result<(), LoadError> {
-        match self.connections[index].parser.end() {
+        match self.pool.connections[index].parser.end() {
             Ok(Some(response)) => {
                 let now = self.clock.now();
                 self.take_answer(index, response, now)?;
             }
-            Ok(None) if self.connections[index].in_flight.is_empty() => {
-                self.lose(index, Loss::Ended);
+            Ok(None) if self.pool.connections[index].in_flight.is_empty() => {
+                self.pool.lose(index, Loss::Ended, &mut self.recorder);
             }
             Ok(None) => {
                 let kind = io::ErrorKind::UnexpectedEof;
                 let text = "the connection ended before the answer";
-                self.lose(index, Loss::Read(io::Error::new(kind, text)));
+                self.pool.lose(index, Loss::Read(io::Error::new(kind, text)), &mut self.recorder);
             }
-            Err(malformed) => self.lose(index, Loss::Malformed(malformed)),
+            Err(malformed) => self.pool.lose(index, Loss::Malformed(malformed), &mut self.recorder),
         }
+        Ok(())
+    }
+
+    /// Makes a request and sends it to the owner of its key.
+    fn send_direct(&mut self, index: usize, intended: Option<Ticks>) -> Result<(), LoadError> {
+        if self.pacing.take_quota(1, 1) == 0 {
+            return Ok(());
+        }
+        let sockets = self.pool.sockets_of(index);
+        let mut bytes = Vec::new();
+        let operation = self.maker.append(&mut bytes)?;
+        let free = self.pool.connections[sockets.clone()].iter().map(|socket| socket.free_since);
+        let free_since = free.max().unwrap_or_default();
+        let index = self.pool.way_of(sockets, &bytes);
+        let connection = &mut self.pool.connections[index];
+        let bodiless = bytes.starts_with(b"HEAD ");
+        (connection.out, connection.written) = (bytes, 0);
+        connection.free_since = free_since;
+        connection.in_flight.push_back(InFlight { bodiless, operation, ..InFlight::default() });
+        if self.watcher.picks() {
+            self.watch(index, 0);
+        }
+        let sent = self.clock.now();
+        if let Some(request) = self.pool.connections[index].in_flight.back_mut() {
+            (request.sent, request.intended) = (sent, intended.unwrap_or(sent));
+        }
+        if let (Some(intended), true) = (intended, self.pacing.is_paced()) {
+            self.recorder.sent(intended, sent);
+            self.recorder.begun(intended, free_since, sent);
+        }
+        self.pool.flush(index, &mut self.recorder);
+        Ok(())
+    }
+
+    /// Makes a request on a stream of its own.
+    pub(crate) fn make_stream(
+        &mut self,
+        index: usize,
+        intended: Option<Ticks>,
+        watched: bool,
+    ) -> Result<(), LoadError> {
+        let connection = &mut self.pool.connections[index];
+        let watch = watched.then(|| self.watcher.watch(connection.free_since, None));
+        let trace_id = watch.as_ref().filter(|_| self.watcher.asks()).map(|watch| watch.trace_id);
+        let mut made = self.maker.stream()?;
+        if let Some(trace_id) = trace_id {
+            made.add_trace(trace_id);
+        }
+        let Some(http2) = &mut connection.http2 else { return Ok(()) };
+        let StreamRequest { request, body, operation, kept } = made;
+        let under_way = InFlight { operation, watch, kept, ..InFlight::default() };
+        match http2.request(request, body, watched) {
+            Some(stream) => connection.in_flight.push_back(InFlight { stream, ..under_way }),
+            None => {
+                let sent = self.clock.now();
+                let intended = intended.unwrap_or(sent);
+                let request = InFlight { sent, intended, ..under_way };
+                self.take_left_out(request, "the connection takes no further request");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends requests that a server has left out on a connection that has room for them.
+    #[cold]
+    pub(crate) fn send_again(&mut self, index: usize) -> Result<(), LoadError> {
+        let connection = &mut self.pool.connections[index];
+        if connection.has_unwritten() || connection.link != Link::Up {
+            return Ok(());
+        }
+        let Some(http2) = &mut connection.http2 else { return Ok(()) };
+        while http2.room() > 0 {
+            let Some(mut again) = self.left_out.pop_front() else { break };
+            let made = self.maker.again(again.kept.clone())?;
+            let Some(stream) = http2.request(made.request, made.body, false) else {
+                self.left_out.push_front(again);
+                break;
+            };
+            again.stream = stream;
+            connection.in_flight.push_back(again);
+            self.recorder.sent_again += 1;
+        }
+        self.take_turn(index)?;
+        Ok(())
+    }
+
+    /// The server has left a request out; it is sent again, unless that was tried often enough.
+    #[cold]
+    fn take_left_out(&mut self, mut request: InFlight, reason: &'static str) {
+        if request.left_out >= SENDS_AGAIN_MAX {
+            self.recorder.failed += 1;
+            self.recorder.errors.left_out += 1;
+            self.recorder.explain(|| format!("left out {} times: {reason}", SENDS_AGAIN_MAX + 1));
+            return;
+        }
+        request.left_out += 1;
+        // Its way would be that of two requests.
+        request.watch = None;
+        self.left_out.push_back(request);
+    }
+
+    /// Has a connection go on, and uses what has become free.
+    pub(crate) fn go_on(&mut self, index: usize) -> Result<(), LoadError> {
+        if self.take_turn(index)? { self.advance_or_put_by(index) } else { Ok(()) }
+    }
+
+    /// Reads and writes a connection as far as that goes; false if the socket is gone.
+    pub(crate) fn take_turn(&mut self, index: usize) -> Result<bool, LoadError> {
+        let mut answers = std::mem::take(&mut self.answers);
+        let Some(http2) = &mut self.pool.connections[index].http2 else { return Ok(false) };
+        let outcome = http2.turn(&mut answers);
+        let now = http2.read_at();
+        self.recorder.bytes += http2.take_received_bytes();
+        for answer in answers.drain(..) {
+            self.take_stream_answer(index, answer, now)?;
+        }
+        self.answers = answers;
+        let Err(loss) = outcome else { return Ok(true) };
+        let loss = match loss {
+            Loss::Read(error) => self.read_loss(index, error),
+            other => other,
+        };
+        self.pool.lose(index, loss, &mut self.recorder);
+        Ok(false)
+    }
+
+    fn take_stream_answer(
+        &mut self,
+        index: usize,
+        answer: Answer,
+        now: Ticks,
+    ) -> Result<(), LoadError> {
+        let connection = &mut self.pool.connections[index];
+        let stream = answer.stream;
+        let place = connection.in_flight.binary_search_by_key(&stream, |request| request.stream);
+        let request = place.ok().and_then(|place| connection.in_flight.remove(place));
+        let Some(mut request) = request else { return Ok(()) };
+        if connection.in_flight.len() + 1 == self.depth {
+            connection.free_since = now;
+        }
+        let status = match answer.status {
+            Ok(status) => status,
+            Err(Unanswered::LeftOut(reason)) => {
+                self.take_left_out(request, reason);
+                return Ok(());
+            }
+            Err(Unanswered::Reset(reason)) => {
+                self.recorder.failed += 1;
+                self.recorder.errors.read += 1;
+                self.recorder.explain(|| format!("read: {reason}"));
+                return Ok(());
+            }
+        };
+        connection.proven = true;
+        let captured = answer.captured.as_deref();
+        let acceptance = self.maker.judge(request.operation, status, captured);
+        if let Some(watch) = &mut request.watch {
+            watch.first_byte = Some(answer.first_byte);
+            self.note_watched(&request, now, answer.timing.as_ref());
+        }
+        self.note_answer(&request, now, status, acceptance);
+        self.maker.respond(status, captured).map(drop)
+    }
+
+    /// Takes back the streams up to and with `last`, whose requests are far beyond the timeout.
+    pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) -> Result<(), LoadError> {
+        let connection = &mut self.pool.connections[index];
+        let Some(http2) = &mut connection.http2 else { return Ok(()) };
+        while let Some(request) = connection.in_flight.front().filter(|r| r.stream <= last) {
+            http2.cancel(request.stream);
+            connection.in_flight.pop_front();
+            self.recorder.failed += 1;
+        }
+        self.take_turn(index)?;
+        self.pool.queue(index);
         Ok(())
     }
 
     /// Counts requests that are too old, each once, and gives up what is far too old: its socket,
     /// or in HTTP/2 its stream.
     pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
-        let connection = &mut self.connections[index];
+        let connection = &mut self.pool.connections[index];
         if let Link::Connecting { since } | Link::Securing { since, .. } = connection.link {
             if now.since(since) > self.timeout_ticks {
                 let text = "no connection within the timeout";
                 let error = io::Error::new(io::ErrorKind::TimedOut, text);
-                self.lose(index, Loss::Connect(error));
+                self.pool.lose(index, Loss::Connect(error), &mut self.recorder);
             }
             return Ok(());
         }
@@ -509,8 +633,8 @@ impl Worker {
             self.recorder.explain(|| "timeout: no answer within the timeout".to_owned());
         }
         match lost {
-            Some(0) => self.lose(index, Loss::Abandoned),
-            Some(stream) => self.abandon_streams(index, stream),
+            Some(0) => self.pool.lose(index, Loss::Abandoned, &mut self.recorder),
+            Some(stream) => self.abandon_streams(index, stream)?,
             None => {}
         }
         Ok(())

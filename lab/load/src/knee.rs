@@ -14,16 +14,16 @@ const BACK_OFF: f64 = 0.02;
 const REPEAT_FROM: f64 = 0.75;
 const REPEAT_STEP: f64 = 1.2;
 
-/// How a search goes about it.
+/// The options of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchOptions {
     /// The first rate that is tried, in requests per second.
     pub start_per_second: f64,
     /// The highest rate that is tried.
     pub most_per_second: f64,
-    /// How close, as a share, the rate that is held and the one that is not must come.
+    /// The largest distance, as a share, between the rate that is held and the one that is not.
     pub tolerance: f64,
-    /// How many knees are looked for.
+    /// The number of searches.
     pub repeats: usize,
 }
 
@@ -38,21 +38,21 @@ impl Default for SearchOptions {
     }
 }
 
-/// What is to be done next.
+/// The step that is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Try a rate.
     Try {
         /// In requests per second.
         rate_per_second: f64,
-        /// Whether it is the long trial of a rate that was held in a short one.
+        /// True if it is the long trial of a rate that was held in a short one.
         confirm: bool,
     },
     /// The search is over.
     Done(Knee),
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Knee {
     /// The highest rate that was confirmed in each repetition, in requests per second. None if not
@@ -120,7 +120,7 @@ impl KneeSearch {
         KneeSearch { options, state, low: 0.0, high: f64::INFINITY, knee: Knee::default() }
     }
 
-    /// What is to be done next.
+    /// The next step.
     #[must_use]
     pub fn step(&self) -> Step {
         match self.state {
@@ -133,7 +133,7 @@ impl KneeSearch {
         }
     }
 
-    /// What was found so far.
+    /// The result so far.
     #[must_use]
     pub fn knee(&self) -> &Knee {
         &self.knee

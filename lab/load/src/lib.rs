@@ -29,20 +29,20 @@
 mod connection;
 mod crew;
 mod direct;
-mod ending;
 mod error;
 mod exchange;
 mod http2;
 mod knee;
+mod loss;
+mod maker;
 mod objective;
-mod opening;
 mod options;
+mod pacing;
 mod poller;
+mod pool;
 mod punctuality;
-mod question;
 mod random;
 mod recorder;
-mod response;
 mod result;
 mod run;
 mod samples;
@@ -52,11 +52,8 @@ pub mod simulation;
 mod source;
 mod stages;
 mod stream;
-mod streams;
 mod sweep;
-mod target;
 mod timeline;
-mod tls;
 mod traces;
 mod units;
 mod verdict;
@@ -71,10 +68,7 @@ pub use error::LoadError;
 pub use knee::{Knee, KneeSearch, SearchOptions, Step};
 pub use objective::Objectives;
 pub use options::{Limit, LoadOptions, MAX_PIPELINE_DEPTH, MAX_STREAMS, ScriptOptions};
-pub use question::{ask, ask_within};
-pub use response::{
-    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
-};
+pub use pellucid_client::http::{Captured, Header, HttpError, Target, TlsOptions};
 pub use result::{ErrorCounts, LoadResult, OperationResult, Silence, ThreadResult};
 pub use run::{Progress, run};
 pub use samples::{MAX_BINS, SAMPLES_PER_BIN, Sample};
@@ -82,14 +76,12 @@ pub use schedule::Arrivals;
 pub use source::{Acceptance, RequestSource, RequestSources, ThreadShare};
 pub use stages::Stage;
 pub use sweep::{SweepPoint, recommended, rule_holds, rule_of_thumb};
-pub use target::{Header, Target};
 pub use timeline::{Interval, MAX_INTERVALS};
-pub use tls::TlsOptions;
 pub use traces::{MAX_SLOWEST, MAX_TRACES, Trace, Traces};
 pub use units::{parse_count, parse_duration};
 pub use verdict::{Figures, Judgement, Verdict, judge};
 pub use way::{Way, WayStep};
 pub use workload::{MAX_OPERATIONS, Settings, Workload};
 
-/// What one read takes from a socket at most; each thread has one buffer of this size.
+/// The bytes that one read takes from a socket at most; each thread has one buffer of this size.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! What a service promises, as `--slo` takes it: `p99=5ms`, `p50=200us,p99.9=20ms,errors=0.1%`.
+//! The promises of a service, as `--slo` takes it: `p99=5ms`, `p50=200us,p99.9=20ms,errors=0.1%`.
 
 use crate::error::LoadError;
 use crate::result::LoadResult;
@@ -59,7 +59,7 @@ impl Objectives {
         }
     }
 
-    /// Whether a run kept them; otherwise why not. A run whose backlog grew keeps none, and neither
+    /// True if a run kept them; otherwise why not. A run whose backlog grew keeps none, and neither
     /// does one in which the server fell silent to the end. Requests that had no answer at the end
     /// count with the time that they had waited. A run that was limited by the generator keeps what
     /// it is within: without that limit it would be quicker.

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The options of a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::schedule::Arrivals;
 use crate::simulation::Simulation;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
-use crate::target::{Header, Target};
-use crate::tls::TlsOptions;
+use pellucid_client::http::{Captured, Header, Question, Target, TlsOptions};
 
 /// As many connections as one process can reasonably hold open.
 const MAX_CONNECTIONS: usize = 1_000_000;
@@ -26,12 +25,12 @@ pub const MAX_STREAMS: usize = 1_024;
 /// The highest rate that can be asked for, in requests per second.
 const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
 
-/// When a run is over.
+/// The time at which a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// After this time.
     Duration(Duration),
-    /// When this many requests have been answered or have failed.
+    /// The time at which this many requests have been answered or have failed.
     Requests(u64),
 }
 
@@ -47,26 +46,26 @@ pub struct ScriptOptions {
 /// The options of a run; the defaults are wrk's.
 #[derive(Clone)]
 pub struct LoadOptions {
-    /// What is loaded.
+    /// The service to load.
     pub target: Target,
     /// Connections kept open, over all threads (`-c`).
     pub connections: usize,
     /// Threads, each with its own event loop and its share of the connections (`-t`).
     pub threads: usize,
-    /// When the run is over (`-d`).
+    /// The time at which the run is over (`-d`).
     pub limit: Limit,
     /// Requests per second over all connections (`-R`); with none, every connection sends its next
     /// request as soon as the last one is answered, as wrk does.
     pub rate_per_second: Option<u64>,
-    /// How the starts of requests are spread, with a rate.
+    /// The spread of the starts of requests, with a rate.
     pub arrivals: Arrivals,
     /// Rate and connections over time, instead of `rate_per_second`. The run ends with the last
     /// stage, whatever the limit says.
     pub stages: Vec<Stage>,
-    /// Whether a connection carries one request after the other; otherwise every request opens one
+    /// True if a connection carries one request after the other; otherwise every request opens one
     /// of its own.
     pub keep_alive: bool,
-    /// How long a request may take before it counts as timed out (`--timeout`).
+    /// The time that a request may take before it counts as timed out (`--timeout`).
     pub timeout: Duration,
     /// Requests meant to start within this time are counted, but stay out of the histograms. wrk2
     /// leaves out its first ten seconds; here everything is recorded unless asked otherwise.
@@ -85,10 +84,10 @@ pub struct LoadOptions {
     /// HTTP/2 with so many requests in flight on a connection, with a rate or without; otherwise
     /// HTTP/1.1. Without TLS, the server is taken to know (prior knowledge, RFC 9113 section 3.3).
     pub http2_streams: Option<usize>,
-    /// Whether each request goes to the node of a sharded cluster that owns its key; which nodes
+    /// True if each request goes to the node of a sharded cluster that owns its key; which nodes
     /// there are the target is asked. Every connection then has a socket to each of them.
     pub direct: bool,
-    /// Whether watched requests, at most about a thousand a second and thread, carry
+    /// True if watched requests, at most about a thousand a second and thread, carry
     /// `Prefer: timing` and a `traceparent`, so that servers that can tell of their own time do.
     pub ask_timing: bool,
     /// Whom a run against `https://` trusts.
@@ -128,13 +127,13 @@ impl LoadOptions {
         }
     }
 
-    /// Whether requests start at times that do not depend on answers.
+    /// True if requests start at times that do not depend on answers.
     #[must_use]
     pub fn is_paced(&self) -> bool {
         self.rate_per_second.is_some() || self.stages.iter().any(|s| s.rate_per_second.is_some())
     }
 
-    /// When the run is over: with the last stage, if it has stages.
+    /// The time at which the run is over: with the last stage, if it has stages.
     #[must_use]
     pub fn effective_limit(&self) -> Limit {
         match self.stages.is_empty() {
@@ -155,6 +154,18 @@ impl LoadOptions {
             Some(simulation) => simulation.pass(duration),
             None => std::thread::sleep(duration),
         }
+    }
+
+    /// Status, head and body of the answer to a GET of `path` beside the load, with further header
+    /// lines, each with its end.
+    ///
+    /// # Errors
+    /// The fault, in words.
+    pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, Captured), String> {
+        if self.simulation.is_some() {
+            return Err("a simulated service is asked nothing beside its load".to_owned());
+        }
+        Question { headers, ..Question::get(path) }.ask(&self.target, &self.tls)
     }
 
     /// Rate and connections over the run.

@@ -16,13 +16,13 @@ use pellucid_clock::{Clock, Ticks};
 use crate::punctuality::Punctuality;
 use crate::simulation::Simulation;
 
-/// How many events one wait can return; more wait for the next one.
+/// The number of events that one wait can return; more wait for the next one.
 const MAX_EVENTS: usize = 1_024;
 /// The token of the timer, which no connection can have.
 const TIMER_TOKEN: u64 = u64::MAX;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What happened to one connection.
+/// The events that happened to one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Readiness {
     pub(crate) token: usize,
@@ -149,7 +149,7 @@ impl Poller {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// What is known of the calling thread's wake-ups: nothing yet. A virtual wait ends when it
+    /// The record of the calling thread's wake-ups: nothing yet. A virtual wait ends when it
     /// should.
     pub(crate) fn punctuality(&self) -> Punctuality {
         match self.timeouts {
@@ -158,8 +158,8 @@ impl Poller {
         }
     }
 
-    /// How often the kernel has taken the processor from the calling thread, which would have gone
-    /// on.
+    /// The number of times that the kernel has taken the processor from the calling thread, which
+    /// would have gone on.
     pub(crate) fn taken(&self) -> u64 {
         // SAFETY: all zeros are a value of this structure of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -190,7 +190,7 @@ impl Poller {
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 
-    /// What the last wait found at `index`; nothing if that was only the timer.
+    /// The event that the last wait found at `index`; nothing if that was only the timer.
     #[inline]
     pub(crate) fn event(&self, index: usize) -> Option<Readiness> {
         let libc::epoll_event { events, u64: token } = self.events[index];

@@ -1,4 +1,4 @@
-//! How long before a send a thread stops sleeping.
+//! The stretch before a send in which a thread does not sleep.
 //!
 //! A thread that sleeps until a request is due is woken late: by a few microseconds on an idle
 //! core, by hundreds on a virtual machine whose host has to fetch the processor back first. So it
@@ -12,29 +12,30 @@
 const SHORTEST_NS: u64 = 8_000;
 /// The longest stretch. What is later than this is no matter of waking up.
 const LONGEST_NS: u64 = 250_000;
-/// What is awake before each send, by how late wake-ups were.
+/// The time awake before each send, by how late wake-ups were.
 const ROOM: f64 = 2.0;
 /// The share of wake-ups that may be later than what is reckoned with.
 const LATER_SHARE: f64 = 0.01;
 /// By which share of itself the reckoned lateness moves with a wake-up that was later.
 const STEP: f64 = 0.05;
-/// What remains of the reckoned lateness after a tick: a thread that never sleeps any more has to
+/// The rest of the reckoned lateness after a tick: a thread that never sleeps any more has to
 /// try again.
 const REMAINS: f64 = 0.95;
-/// How often in a tick the core may be taken from the thread before it counts as shared.
+/// The number of times in a tick that the core may be taken from the thread before it counts as
+/// shared.
 const TAKEN_AT_MOST: u64 = 20;
 /// For how many ticks a core counts as shared, once it was.
 const SHARED_TICKS: u32 = 50;
 
-/// What a thread knows of its own wake-ups.
+/// A thread's record of its own wake-ups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Punctuality {
-    /// What the 99th percentile of the lateness of wake-ups is taken to be, in nanoseconds; none
-    /// where time is virtual, and a wait ends when it should.
+    /// The value that the 99th percentile of the lateness of wake-ups is taken to be, in
+    /// nanoseconds; none where time is virtual, and a wait ends when it should.
     late_ns: Option<f64>,
     /// For so many more ticks, the core counts as shared.
     shared_ticks: u32,
-    /// How often the core had been taken from the thread at the last tick.
+    /// The number of times that the core had been taken from the thread at the last tick.
     taken: u64,
     /// Time in which the thread was awake only in order to be on time, in nanoseconds.
     awake_ns: u64,
@@ -52,7 +53,8 @@ impl Punctuality {
         Self { late_ns: None, shared_ticks: 0, taken: 0, awake_ns: 0 }
     }
 
-    /// How long before a send the thread looks for events without sleeping, in nanoseconds.
+    /// The stretch before a send in which the thread looks for events without sleeping, in
+    /// nanoseconds.
     pub(crate) fn awake_before_ns(&self) -> u64 {
         match self.late_ns {
             None => 0,
@@ -96,7 +98,7 @@ impl Punctuality {
 mod tests {
     use super::{LONGEST_NS, Punctuality, SHARED_TICKS, SHORTEST_NS, TAKEN_AT_MOST};
 
-    /// What is learnt of wake-ups that come by turns so late.
+    /// The lesson of wake-ups that come by turns so late.
     fn after(late_ns: &[u64]) -> Punctuality {
         let mut punctuality = Punctuality::new(0);
         for late_ns in late_ns.iter().cycle().take(20_000) {

@@ -1,16 +1,17 @@
-//! What one thread notes of its requests while they run: no allocation, no lock, no division.
+//! The notes of one thread on its requests while they run: no allocation, no lock, no division.
 
 use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::Told;
+use crate::loss::Loss;
 use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
 use crate::source::Acceptance;
 use crate::timeline::Timeline;
 use crate::traces::TraceNotes;
 use crate::watch::Watch;
+use pellucid_client::http::ServerTiming;
 
 /// The longest time that a histogram holds apart; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
@@ -43,10 +44,10 @@ pub(crate) struct OperationNotes {
     pub(crate) service_time: Histogram<u64>,
 }
 
-/// What the notes of a thread must be able to tell.
+/// The scope of a thread's notes.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// Whether requests can start later than intended, so that there are two times to each.
+    /// True if requests can start later than intended, so that there are two times to each.
     pub(crate) apart: bool,
     /// The length of the run as far as it is known.
     pub(crate) expected_ns: u64,
@@ -238,7 +239,7 @@ impl Recorder {
         request: &InFlight,
         watch: &Watch,
         now: Ticks,
-        told: Option<&Told>,
+        told: Option<&ServerTiming>,
     ) -> bool {
         if request.intended < self.record_from {
             return told.is_some_and(|told| !told.timing.is_empty());
@@ -329,6 +330,24 @@ impl Recorder {
         self.request_rates.saturating_record(u64::try_from(rate).unwrap_or(u64::MAX));
         self.last_rate_at = now;
         self.last_rate_requests = self.requests;
+    }
+
+    /// Counts the reason for which a socket was given up.
+    pub(crate) fn lost(&mut self, loss: Loss) {
+        let errors = &mut self.errors;
+        let (counter, text) = match loss {
+            Loss::Connect(error) => (&mut errors.connect, format!("connect: {error}")),
+            Loss::Read(error) => (&mut errors.read, format!("read: {error}")),
+            Loss::Write(error) => (&mut errors.write, format!("write: {error}")),
+            Loss::Malformed(malformed) => {
+                errors.malformed += 1;
+                (&mut errors.read, format!("read: {}", malformed.text()))
+            }
+            Loss::Abandoned => return self.explain(|| "timeout: no answer came at all".to_owned()),
+            Loss::Ended => return,
+        };
+        *counter += 1;
+        self.explain(|| text);
     }
 
     /// Keeps the first error in words.

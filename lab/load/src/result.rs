@@ -1,4 +1,4 @@
-//! What a run has measured.
+//! The figures of a run.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl ErrorCounts {
     }
 }
 
-/// What one thread has done.
+/// The work of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadResult {
     /// Answers that it received.
@@ -88,7 +88,7 @@ pub struct ThreadResult {
     pub cpu_time: Duration,
 }
 
-/// What a run has measured of one of several operations.
+/// The figures of one of several operations of a run.
 #[derive(Clone, Debug)]
 pub struct OperationResult {
     /// Its name.
@@ -106,11 +106,11 @@ pub struct OperationResult {
 /// The longest time in which no answer came though one was waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// When it ended, since the start of the run.
+    /// The time at which it ended, since the start of the run.
     pub end_ns: u64,
-    /// How long it was.
+    /// Its length.
     pub length_ns: u64,
-    /// How long the one was in which the run ended; 0 if nothing was waited for then.
+    /// The length of the one in which the run ended; 0 if nothing was waited for then.
     pub at_end_ns: u64,
 }
 
@@ -131,7 +131,7 @@ impl Silence {
 pub struct LoadResult {
     /// The URL that was loaded.
     pub url: String,
-    /// When the first request was meant to start.
+    /// The time at which the first request was meant to start.
     pub started: WallTime,
     /// From then to the end.
     pub duration: Duration,
@@ -141,13 +141,13 @@ pub struct LoadResult {
     pub connections: usize,
     /// The rate that was asked for, if it was the same all the time.
     pub rate_per_second: Option<u64>,
-    /// Whether starts were intended at times that do not depend on answers.
+    /// True if starts were intended at times that do not depend on answers.
     pub paced: bool,
     /// With a rate: the mean of what was asked for over the run.
     pub offered_per_second: Option<f64>,
-    /// How the starts were spread.
+    /// The spread of the starts.
     pub arrivals: Arrivals,
-    /// Whether connections carried more than one request.
+    /// True if connections carried more than one request.
     pub keep_alive: bool,
     /// Answered requests.
     pub requests: u64,
@@ -157,12 +157,12 @@ pub struct LoadResult {
     pub unanswered: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// What went wrong.
+    /// The errors.
     pub errors: ErrorCounts,
     /// Times at which a request of HTTP/2 was sent again, because the server had left it out when
     /// it ended a connection (`GOAWAY`) or refused a stream. Its times go on from its first send.
     pub sent_again: u64,
-    /// Where the requests went, if each went to the owner of its key.
+    /// The nodes that got the requests, if each went to the owner of its key.
     pub direct: Option<DirectResult>,
     /// The first error in words, as a hint where to look.
     pub first_error: Option<String>,
@@ -172,7 +172,7 @@ pub struct LoadResult {
     pub response_time: Histogram<u64>,
     /// From the actual send to the whole answer: what the server took.
     pub service_time: Histogram<u64>,
-    /// How long the requests that had no answer at the end had waited by then, from their intended
+    /// The waits until the end of the requests that had no answer then, from their intended
     /// start: the least that they would add to the response time. Those whose connection broke are
     /// not in it.
     pub unanswered_time: Histogram<u64>,
@@ -185,7 +185,7 @@ pub struct LoadResult {
     /// Of the send lateness: what was the generator's own, from the moment when start and
     /// connection were there.
     pub generator_delay: Histogram<u64>,
-    /// How long it took to open a connection, for those that were opened during the run.
+    /// The time to open a connection, for those that were opened during the run.
     pub connect_time: Histogram<u64>,
     /// Of the connect time: how long it took to agree on TLS.
     pub tls_time: Histogram<u64>,
@@ -205,9 +205,9 @@ pub struct LoadResult {
     pub operations: Vec<OperationResult>,
     /// Single requests over time, a bounded number.
     pub samples: Vec<Sample>,
-    /// What each thread did.
+    /// The work of each thread.
     pub per_thread: Vec<ThreadResult>,
-    /// Whether the run ended before its limit: by the caller, a script, or a lack of any progress.
+    /// True if the run ended before its limit: by the caller, a script, or a lack of any progress.
     pub stopped_early: bool,
     /// The error that ended it before its limit, such as one of a script.
     pub failure: Option<LoadError>,

@@ -9,20 +9,23 @@ use crate::crew::{Crew, Measured};
 use crate::direct::Nodes;
 use crate::error::LoadError;
 use crate::http2;
+use crate::maker::{Maker, Requests};
 use crate::options::{Limit, LoadOptions};
-use crate::recorder::Recorder;
+use crate::pool::PoolPlan;
+use crate::recorder::{Recorder, Scope};
 use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use crate::tls::{TlsSetup, cure};
-use crate::worker::{Requests, ThreadControl, Work};
+use crate::watch::Watcher;
+use crate::worker::{Limits, ThreadControl, Work, nanoseconds};
+use pellucid_client::http::{HttpError, TlsSetup, cure};
 
-/// What a simulated service is said to be reached at (RFC 5737: an address of nobody).
+/// The address that a simulated service is said to be reached at (RFC 5737: an address of nobody).
 const SIMULATED_ADDRESS: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80));
 
-/// What the caller of a run hears while it lasts.
+/// The news for the caller of a run while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The target is reachable and the script has begun; the first request goes out next.
@@ -84,13 +87,13 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
             .and_then(|()| socket.set_write_timeout(limit))
             .and_then(|()| tls.check(&mut socket, http2));
         outcome.map_err(|error| {
-            LoadError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
+            HttpError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
         })?;
     }
     Ok(Opening { address, tls, http2_streams, capture: false, simulation })
 }
 
-/// Whether the caller's own headers already say what watched requests would.
+/// True if the caller's own headers already say what watched requests would.
 fn has_own_trace(options: &LoadOptions) -> bool {
     let ours = ["traceparent", "prefer"];
     options.headers.iter().any(|header| ours.iter().any(|n| header.name.eq_ignore_ascii_case(n)))
@@ -138,35 +141,46 @@ fn divide(
             requests_per_send,
             threads: options.threads,
         });
+        let checks = sources.is_some_and(|sources| sources.checks());
+        let wants_answers = sources.is_some_and(|sources| sources.wants_answers());
+        let wants_responses = thread_script.as_ref().is_some_and(ThreadScript::wants_responses);
+        let address = thread_script.as_ref().map_or(opening.address, ThreadScript::address);
+        let seed = options.clock().wall().unix_ms() ^ (thread as u64) << 48;
+        let asks = options.ask_timing && !has_own_trace(options);
+        let rate = options.rate_per_second.map(|rate| rate / options.threads as u64);
+        let capture = wants_responses || wants_answers;
         works.push(Work {
             thread,
-            opening: Opening {
-                address: thread_script.as_ref().map_or(opening.address, ThreadScript::address),
-                capture: thread_script.as_ref().is_some_and(ThreadScript::wants_responses)
-                    || sources.is_some_and(|sources| sources.wants_answers()),
-                ..opening.clone()
+            pool: PoolPlan {
+                opening: Opening { address, capture, ..opening.clone() },
+                directions: nodes.map(Nodes::directions),
+                places: (thread..options.connections).step_by(options.threads).collect(),
+                profile: Arc::clone(&profile),
+                keep_alive: options.keep_alive,
             },
-            requests,
-            requests_per_send,
-            script: thread_script,
-            directions: nodes.map(Nodes::directions),
+            maker: Maker::new(
+                requests,
+                thread_script,
+                [checks, wants_answers],
+                options.target.is_tls(),
+            ),
             depth: options.http2_streams.unwrap_or(options.pipeline_depth),
-            connections: (thread..options.connections).step_by(options.threads).collect(),
+            scope: Scope {
+                apart: plan.is_some() || !options.keep_alive,
+                expected_ns: duration.map_or(0, nanoseconds),
+                operations: if operations > 1 { operations } else { 0 },
+                accepted_statuses: options.accepted_statuses.clone(),
+            },
+            watcher: Watcher::new(seed, asks, rate),
             plan,
-            profile: Arc::clone(&profile),
-            keep_alive: options.keep_alive,
-            ask_timing: options.ask_timing && !has_own_trace(options),
-            seed: options.clock().wall().unix_ms() ^ (thread as u64) << 48,
-            operations: if operations > 1 { operations } else { 0 },
-            accepted_statuses: options.accepted_statuses.clone(),
-            checks: sources.is_some_and(|sources| sources.checks()),
-            wants_answers: sources.is_some_and(|sources| sources.wants_answers()),
-            duration,
-            quota: share.requests,
-            timeout: options.timeout,
-            warm_up: options.warm_up,
-            control: Arc::clone(&controls[thread]),
-            stop: Arc::clone(&options.stop),
+            limits: Limits {
+                duration,
+                quota: share.requests,
+                timeout: options.timeout,
+                warm_up: options.warm_up,
+                control: Arc::clone(&controls[thread]),
+                stop: Arc::clone(&options.stop),
+            },
         });
     }
     Ok((script, works))
@@ -187,10 +201,8 @@ fn make_requests(
         None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
     }
     if options.http2_streams.is_some() {
-        let mut block = Vec::new();
-        let body = http2::request::encode(&bytes, options.target.is_tls(), &mut block)
-            .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))?;
-        return Ok(Requests::FixedBlock { block, body: bytes.split_off(body) });
+        let (request, body_at) = http2::request::parse(&bytes, options.target.is_tls())?;
+        return Ok(Requests::FixedStream { request, body: bytes.split_off(body_at).into() });
     }
     let bodiless = bytes.starts_with(b"HEAD ");
     Ok(Requests::Fixed { bytes, bodiless })
@@ -229,7 +241,7 @@ fn put_together(
     let seconds = measured.duration.as_secs_f64();
     let offered = options.profile().count_at(seconds * 1e9) / seconds.max(f64::MIN_POSITIVE);
     let names = options.sources.as_deref().map_or_else(Vec::new, |sources| sources.operations());
-    let duration_ns = crate::worker::nanoseconds(measured.duration);
+    let duration_ns = nanoseconds(measured.duration);
     LoadResult {
         url: options.target.url().to_owned(),
         started: measured.started,

@@ -13,7 +13,7 @@ pub const SAMPLES_PER_BIN: usize = 8;
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
-    /// When its answer arrived, since the start of the run.
+    /// The time at which its answer arrived, since the start of the run.
     pub time_offset_ns: u64,
     /// From the intended start to the answer.
     pub response_time_ns: u64,

@@ -1,4 +1,4 @@
-//! When requests are meant to start.
+//! The time at which requests are meant to start.
 //!
 //! All threads of a run share one sequence of starts. With constant arrivals, thread t of T has
 //! every T-th of them, so that they come one by one instead of in volleys; with Poisson arrivals,
@@ -18,7 +18,7 @@ use crate::stages::Profile;
 /// The seed of Poisson arrivals: the same run has the same starts.
 const SEED: u64 = 0x5EED;
 
-/// How the starts of requests are spread over time.
+/// The spread of the starts of requests over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrivals {
     /// At equal distances, as wrk2 does.
@@ -28,7 +28,7 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// What all threads' schedules have in common.
+/// The part that all threads' schedules have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) profile: Arc<Profile>,
@@ -120,8 +120,8 @@ impl Schedule {
         };
     }
 
-    /// How many requests are meant to start from the next one on and before `end`; of a Poisson
-    /// process, how many are expected to.
+    /// The number of requests that are meant to start from the next one on and before `end`; of a
+    /// Poisson process, how many are expected to.
     pub(crate) fn requests_until(&self, end: Ticks) -> u64 {
         if self.next >= end {
             return 0;

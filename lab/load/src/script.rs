@@ -27,10 +27,10 @@ use mlua::{Function, Lua, Table};
 
 use crate::error::LoadError;
 use crate::options::{LoadOptions, ScriptOptions};
-use crate::response::Captured;
 use crate::result::LoadResult;
 use crate::worker::ThreadControl;
 use call::Calls;
+use pellucid_client::http::Captured;
 use thread::ThreadSlot;
 
 /// The state for `setup` and `done`, with the places to which the states of the threads return.
@@ -164,22 +164,22 @@ impl ThreadScript {
         })
     }
 
-    /// Whether `request` must be asked for every request.
+    /// True if `request` must be asked for every request.
     pub(crate) fn makes_requests(&self) -> bool {
         self.makes_requests
     }
 
-    /// Whether `response` wants to see every answer.
+    /// True if `response` wants to see every answer.
     pub(crate) fn wants_responses(&self) -> bool {
         self.wants_responses
     }
 
-    /// Whether `delay` must be asked before every request.
+    /// True if `delay` must be asked before every request.
     pub(crate) fn has_delay(&self) -> bool {
         self.has_delay
     }
 
-    /// Where the connections of this thread go.
+    /// The address of the connections of this thread.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -200,7 +200,7 @@ impl ThreadScript {
         Err(LoadError::Script("request() must return a string, it returned nil".to_owned()))
     }
 
-    /// Whether `request` has returned nothing, by which scripts say that they have no more.
+    /// True if `request` has returned nothing, by which scripts say that they have no more.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }

@@ -1,8 +1,8 @@
-//! Where requests come from when the caller makes them in Rust.
+//! Requests that the caller makes in Rust.
 
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 
-/// Which part of a run a thread has; with it a source can make its own part of a fixed sequence.
+/// The part of a run that a thread has; with it a source can make its own part of a fixed sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadShare {
     /// The thread, from zero.
@@ -12,7 +12,7 @@ pub struct ThreadShare {
     /// The first request of this thread in the sequence of a run that is limited by
     /// [`crate::Limit::Requests`]; zero otherwise.
     pub first_request: u64,
-    /// How many requests this thread sends in such a run.
+    /// The number of requests that this thread sends in such a run.
     pub requests: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub trait RequestSource: Send {
     /// Appends the bytes of the next request, exactly one, to `out`.
     fn next(&mut self, out: &mut Vec<u8>);
 
-    /// Which of [`RequestSources::operations`] the request that was made last belongs to.
+    /// The one of [`RequestSources::operations`] that the request that was made last belongs to.
     fn operation(&self) -> usize {
         0
     }
@@ -47,7 +47,7 @@ pub trait RequestSource: Send {
     }
 }
 
-/// What a source thinks of an answer.
+/// A source's judgement of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
     /// A status of 400 or above is an error.
@@ -69,12 +69,12 @@ pub trait RequestSources: Send + Sync {
         Vec::new()
     }
 
-    /// Whether answers have to be checked.
+    /// True if answers have to be checked.
     fn checks(&self) -> bool {
         false
     }
 
-    /// Whether head and body of the answers have to be kept for the checks.
+    /// True if head and body of the answers have to be kept for the checks.
     fn wants_answers(&self) -> bool {
         false
     }

@@ -1,15 +1,15 @@
-//! How rate and connections change over a run: stages, each with an end that it holds or ramps to.
+//! The rate and the connections over a run: stages, each with an end that it holds or ramps to.
 
 use std::time::Duration;
 
 /// A stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// How long it lasts.
+    /// Its length.
     pub duration: Duration,
     /// Requests per second over all connections; with none, it is a closed loop.
     pub rate_per_second: Option<u64>,
-    /// Whether rate and connections rise or fall evenly from those of the stage before, instead of
+    /// True if rate and connections rise or fall evenly from those of the stage before, instead of
     /// being held from its beginning. Before the first stage both are 0.
     pub ramp: bool,
     /// Connections in use, at most those of the run; with none, all of them.
@@ -79,8 +79,8 @@ impl Profile {
         Profile { segments: vec![segment] }
     }
 
-    /// When `count` requests are meant to have started, in nanoseconds since the start of the run;
-    /// infinity if that many never are.
+    /// The time at which `count` requests are meant to have started, in nanoseconds since the start
+    /// of the run; infinity if that many never are.
     pub(crate) fn time_of_ns(&self, count: f64) -> f64 {
         let index = self.segments.partition_point(|segment| segment.count_before <= count);
         let Some(segment) = index.checked_sub(1).map(|index| &self.segments[index]) else {
@@ -89,7 +89,7 @@ impl Profile {
         segment.begin_ns + segment.time_of_ns(count - segment.count_before)
     }
 
-    /// How many requests are meant to have started by a time.
+    /// The number of requests that are meant to have started by a time.
     pub(crate) fn count_at(&self, time_ns: f64) -> f64 {
         let segment = self.segment_at(time_ns);
         let within_ns = (time_ns - segment.begin_ns).clamp(0.0, segment.length_ns);
@@ -98,7 +98,7 @@ impl Profile {
         segment.count_before + seconds * f64::midpoint(segment.rate_from, rate_then)
     }
 
-    /// How many connections are in use at a time; at least one.
+    /// The number of connections in use at a time; at least one.
     pub(crate) fn connections_at(&self, time_ns: f64) -> usize {
         let segment = self.segment_at(time_ns);
         let within = ((time_ns - segment.begin_ns) / segment.length_ns).clamp(0.0, 1.0);
@@ -120,7 +120,7 @@ impl Segment {
         (self.rate_to - self.rate_from) / self.length_ns
     }
 
-    /// When `count` requests of this stage have started: the root of
+    /// The time at which `count` requests of this stage have started: the root of
     /// `rate_from × t + slope × t² / 2 = count`, in the form that loses no digits at small slopes.
     fn time_of_ns(&self, count: f64) -> f64 {
         if count <= 0.0 && self.rate_from > 0.0 {

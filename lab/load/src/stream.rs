@@ -1,13 +1,13 @@
 //! A socket with or without TLS, which the event loop reads and writes without waiting. Without, it
 //! goes past the C library, whose calls arm and disarm thread cancellation each time.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::ClientConnection;
 
-/// What a connection reads from and writes to.
+/// The socket that a connection reads from and writes to.
 #[derive(Debug)]
 pub(crate) enum Stream {
     /// The bytes of the protocol as they are.
@@ -35,13 +35,13 @@ impl Stream {
         }
     }
 
-    /// Whether a read that did not fill its buffer has left nothing in the socket.
+    /// True if a read that did not fill its buffer has left nothing in the socket.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Stream::Plain(_))
     }
 
-    /// Whether something that was taken over stands in the session and not in the socket.
+    /// True if something that was taken over stands in the session and not in the socket.
     #[inline]
     pub(crate) fn holds_unwritten(&self) -> bool {
         match self {
@@ -65,7 +65,19 @@ impl Stream {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?),
-            Stream::Tls(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.taken(|session| session.writer().write(bytes)),
+        }
+    }
+
+    /// Writes the first of several pieces, as many as the socket takes at once.
+    #[inline]
+    pub(crate) fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => {
+                let mut nothing = SendAncillaryBuffer::default();
+                Ok(sendmsg(socket, pieces, &mut nothing, SendFlags::NOSIGNAL)?)
+            }
+            Stream::Tls(stream) => stream.taken(|session| session.writer().write_vectored(pieces)),
         }
     }
 
@@ -122,13 +134,14 @@ impl TlsStream {
         Ok(count)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = self.session.writer().write(bytes)?;
+    /// Has the session take over some bytes, of which there is at least one.
+    fn taken(
+        &mut self,
+        take: impl FnOnce(&mut ClientConnection) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let taken = take(&mut self.session)?;
         self.flush()?;
-        if taken == 0 && !bytes.is_empty() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(taken)
+        if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

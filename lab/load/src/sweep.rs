@@ -1,5 +1,5 @@
-//! How many connections a client should keep: the same load with several numbers of them, and what
-//! follows.
+//! The number of connections that a client should keep: the same load with several of them, and
+//! what follows.
 //!
 //! With too few, requests wait for a connection while the server is idle, which no server's figures
 //! show. With too many, the server turns from one to the other and its queue grows instead.
@@ -16,7 +16,7 @@ const THROUGHPUT_SHARE: f64 = 0.95;
 /// and, with a rate, if its 99th percentile is at most so many times the best one.
 const LATENCY_TIMES: f64 = 1.1;
 
-/// What a run with a number of connections came to.
+/// The figures of a run with a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SweepPoint {
     /// Connections of the run.
@@ -33,7 +33,7 @@ pub struct SweepPoint {
     pub response_mean_ns: f64,
     /// 99th percentile of the service time.
     pub service_p99_ns: u64,
-    /// What the run may be taken for. One that is about errors tells how fast a service refuses,
+    /// The worth of the run. One that is about errors tells how fast a service refuses,
     /// and is no choice.
     pub verdict: Verdict,
 }
@@ -88,7 +88,7 @@ pub fn rule_of_thumb(server_cores: usize) -> usize {
     server_cores.saturating_mul(2).max(RULE_LEAST)
 }
 
-/// Whether a pool of the rule's size is enough, as [`recommended`] has it; none if that number was
+/// True if a pool of the rule's size is enough, as [`recommended`] has it; none if that number was
 /// not tried.
 #[must_use]
 pub fn rule_holds(points: &[SweepPoint], rule: usize, paced: bool) -> Option<bool> {

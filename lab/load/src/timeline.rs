@@ -25,9 +25,9 @@ const BUCKETS: usize =
 /// A stretch of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// When it begins, since the start of the run.
+    /// The time at which it begins, since the start of the run.
     pub begin_ns: u64,
-    /// How long it is.
+    /// Its length.
     pub length_ns: u64,
     /// Requests that were answered within it.
     pub answered: u64,
@@ -137,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// When the stretch that is written to is over.
+    /// The time at which the stretch that is written to is over.
     #[inline]
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns

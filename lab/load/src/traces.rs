@@ -11,8 +11,8 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::InFlight;
-use crate::response::Told;
 use crate::watch::Watch;
+use pellucid_client::http::ServerTiming;
 
 /// Requests of all that are kept; when they run out, every other one is dropped.
 pub const MAX_TRACES: usize = 8_192;
@@ -45,7 +45,7 @@ pub struct Trace {
     pub away_ns: u64,
     /// From there to its last byte.
     pub receive_ns: u64,
-    /// What the server says: the place of a metric in [`Traces::metrics`], and its time.
+    /// The server's account: the place of a metric in [`Traces::metrics`], and its time.
     pub server: Vec<(u16, u64)>,
     /// From the actual send to its arrival at the server, where both read the same clock.
     pub arrival_ns: Option<u64>,
@@ -100,7 +100,7 @@ impl TraceNotes {
         watch: &Watch,
         start: Ticks,
         end: Ticks,
-        headers: Option<&Told>,
+        headers: Option<&ServerTiming>,
     ) -> bool {
         let server = headers.map(|told| self.read_metrics(&told.timing)).unwrap_or_default();
         let told = !server.is_empty();
@@ -152,7 +152,7 @@ impl TraceNotes {
         }
     }
 
-    /// How long after `sent` the server says that a request arrived, if it says so on this clock.
+    /// The time from `sent` to the arrival at the server, if that says so on this clock.
     /// One that arrived before it was sent was read along with another, or the clocks differ.
     fn arrival_ns(&self, header: &[u8], sent: Ticks) -> Option<u64> {
         let reading = SharedReading::parse(std::str::from_utf8(header).ok()?)?;
@@ -281,8 +281,8 @@ mod tests {
         }
     }
 
-    fn timing(value: &[u8]) -> Told {
-        Told { timing: value.to_vec(), ..Told::default() }
+    fn timing(value: &[u8]) -> ServerTiming {
+        ServerTiming { timing: value.to_vec(), ..ServerTiming::default() }
     }
 
     #[test]

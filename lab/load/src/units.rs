@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 
-/// The longest duration that can be asked for: far beyond any run, and far from any overflow.
-const LONGEST_SECONDS: u64 = 100 * 365 * 86_400;
 /// A larger unit is used from this share of it on, as wrk does: 0.85 s is printed, 840 ms is too.
 const SCALE_SHARE: f64 = 0.85;
 
@@ -40,17 +38,7 @@ pub fn parse_count(text: &str) -> Result<u64, LoadError> {
 pub fn parse_duration(text: &str) -> Result<Duration, LoadError> {
     let wrong =
         || LoadError::Option(format!("'{text}' is not a time such as 20s, 2m, 1h or 500ms"));
-    let (digits, unit) = split_unit(text).ok_or_else(wrong)?;
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let seconds = match unit.to_ascii_lowercase().as_str() {
-        "us" => return Ok(Duration::from_micros(number)),
-        "ms" => return Ok(Duration::from_millis(number)),
-        "" | "s" => Some(number),
-        "m" => number.checked_mul(60),
-        "h" => number.checked_mul(3_600),
-        _ => None,
-    };
-    seconds.filter(|s| *s <= LONGEST_SECONDS).map(Duration::from_secs).ok_or_else(wrong)
+    pellucid_clock::parse_duration(text).ok_or_else(wrong)
 }
 
 fn split_unit(text: &str) -> Option<(&str, &str)> {

@@ -1,4 +1,4 @@
-//! What a run may be taken for. Percentiles are the last thing to look at: if the backlog grew,
+//! The worth of a run. Percentiles are the last thing to look at: if the backlog grew,
 //! they only tell how long the test ran; if the generator was late, they tell of the generator; if
 //! answers were errors, they tell how fast the server refuses. So every run ends with a verdict and
 //! the figures that it rests on.
@@ -27,7 +27,7 @@ const SILENCE_TIMES_LATENESS: u64 = 10;
 /// The 99th percentile is told with what had no answer where that makes it so much longer.
 const UNANSWERED_TIMES: f64 = 1.01;
 
-/// What a run may be taken for.
+/// The worth of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The figures are those of the server under this load.
@@ -56,7 +56,7 @@ impl Verdict {
         }
     }
 
-    /// What it means for whoever reads the figures.
+    /// Its meaning for the reader of the figures.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Verdict {
 pub struct Figures {
     /// The mean rate that was asked for; none in a closed loop.
     pub offered_per_second: Option<f64>,
-    /// Whether it was not the same all the time.
+    /// True if it was not the same all the time.
     pub rate_varies: bool,
     /// The rate at which requests were answered.
     pub answered_per_second: f64,
@@ -97,7 +97,7 @@ pub struct Figures {
     pub backlog: Vec<u64>,
     /// The length of such a stretch.
     pub interval_ns: u64,
-    /// What went wrong.
+    /// The errors.
     pub errors: ErrorCounts,
     /// Errors in the silence in which the run ended, if it did.
     pub errors_at_end: u64,
@@ -107,7 +107,7 @@ pub struct Figures {
     pub response_p99_ns: u64,
     /// The least that it would be with those that had no answer at the end.
     pub response_p99_at_least_ns: u64,
-    /// How long such a request had waited at most.
+    /// The longest wait of such a request.
     pub unanswered_max_ns: u64,
     /// The 90th percentile of the service time.
     pub service_p90_ns: u64,
@@ -297,7 +297,7 @@ pub(crate) fn ended_in_silence(figures: &Figures) -> Option<(Verdict, String)> {
     })
 }
 
-/// What the percentiles lack, if it changes them.
+/// The part that the percentiles lack, if it changes them.
 fn without_an_answer(figures: &Figures) -> Option<String> {
     let (without_ns, with_ns) = (figures.response_p99_ns, figures.response_p99_at_least_ns);
     (with_ns as f64 > without_ns as f64 * UNANSWERED_TIMES).then(|| {

@@ -9,7 +9,7 @@ use pellucid_clock::Ticks;
 
 use crate::random::Random;
 
-/// How many requests a thread watches in a second, about.
+/// The number of requests that a thread watches in a second, about.
 const WATCHED_PER_SECOND: u64 = 1_000;
 /// Of how many one is watched before it is known how many there are, without a rate.
 const FIRST_STRIDE: u64 = 16;
@@ -18,7 +18,7 @@ const SILENT_ANSWERS_MAX: u32 = 64;
 /// The headers with the trace identifier, which is put in its place for each request.
 const HEADERS: &[u8] = b"Prefer: timing\r\ntraceparent: \
     00-00000000000000000000000000000000-0000000000000000-01\r\n";
-/// Where the identifiers stand in it.
+/// The place of the identifiers in it.
 const TRACE_AT: usize = 16 + 13 + 3;
 const SPAN_AT: usize = TRACE_AT + 32 + 1;
 
@@ -27,14 +27,14 @@ const SPAN_AT: usize = TRACE_AT + 32 + 1;
 pub(crate) struct Watch {
     /// Names it to whoever sees it.
     pub(crate) trace_id: u128,
-    /// When its connection could take it.
+    /// The time at which its connection could take it.
     pub(crate) free_since: Ticks,
     /// With a connection of its own: when opening it began, when it was open, and when it was
     /// secure.
     pub(crate) opened: Option<[Ticks; 3]>,
-    /// When the last of its bytes was written.
+    /// The time at which the last of its bytes was written.
     pub(crate) written: Option<Ticks>,
-    /// When the first byte of its answer was there.
+    /// The time at which the first byte of its answer was there.
     pub(crate) first_byte: Option<Ticks>,
 }
 
@@ -63,7 +63,7 @@ impl Watcher {
         }
     }
 
-    /// Whether the next request is watched.
+    /// True if the next request is watched.
     #[inline]
     pub(crate) fn picks(&mut self) -> bool {
         self.left -= 1;
@@ -74,7 +74,7 @@ impl Watcher {
         true
     }
 
-    /// Whether it asks the server for its account.
+    /// True if it asks the server for its account.
     pub(crate) fn asks(&self) -> bool {
         self.asks
     }
@@ -103,7 +103,7 @@ impl Watcher {
     }
 }
 
-/// Whether a request of HTTP/1.1 says itself what ours would: then it is left as it is.
+/// True if a request of HTTP/1.1 says itself what ours would: then it is left as it is.
 pub(crate) fn has_own_headers(request: &[u8]) -> bool {
     let lines = request.split(|byte| *byte == b'\n').skip(1);
     let mut head = lines.take_while(|line| !matches!(*line, b"\r" | b""));

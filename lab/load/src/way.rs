@@ -28,17 +28,17 @@ const TOTAL: &str = "total";
 const UNACCOUNTED: &str = "unaccounted";
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", UNACCOUNTED];
-/// What the decimals of `Server-Timing` may leave out.
+/// The time that the decimals of `Server-Timing` may leave out.
 const ROUNDING_NS: u64 = 2_000;
-/// What they may add to each metric of Pellucid's.
+/// The time that they may add to each metric of Pellucid's.
 const ROUNDING_EACH_NS: u64 = 500;
 
 /// A step of a way. Those of one way follow each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WayStep {
-    /// What it is; the server's are called `server: …`.
+    /// Its name; the server's are called `server: …`.
     pub name: String,
-    /// How long it was, or was in the mean.
+    /// Its length, or that in the mean.
     pub ns: f64,
 }
 
@@ -55,7 +55,7 @@ pub struct Way {
     pub placed: u64,
     /// All steps, none left out that was zero.
     pub steps: Vec<WayStep>,
-    /// How far the server's steps may lie from where they are drawn, to either side.
+    /// The distance that the server's steps may have from the drawn ones, to either side.
     pub placement_ns: f64,
 }
 
@@ -187,8 +187,8 @@ fn sum_ns(steps: &[(String, u64)]) -> u64 {
     steps.iter().map(|(_, ns)| ns).sum()
 }
 
-/// When the request arrived at the server, since it was sent, if that is known and can be true:
-/// what the server did from then on was over before its answer was there.
+/// The time at which the request arrived at the server, since it was sent, if that is known and can
+/// be true: what the server did from then on was over before its answer was there.
 fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
     let between_ns = trace.send_ns + trace.away_ns;
     let rounded_ns = ROUNDING_EACH_NS * server.len() as u64;
@@ -198,7 +198,7 @@ fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
     trace.arrival_ns.filter(|at| !server.is_empty() && fits(at))
 }
 
-/// What the server told, as steps that follow each other.
+/// The server's account, as steps that follow each other.
 fn server_steps(trace: &Trace, traces: &Traces) -> Vec<(String, u64)> {
     let named = trace.server.iter().filter_map(|(place, ns)| {
         traces.metrics.get(usize::from(*place)).map(|name| (name.as_str(), *ns))

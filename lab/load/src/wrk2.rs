@@ -15,7 +15,7 @@ use crate::units::{format_binary, format_metric, format_run_time, format_time_us
 const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
 /// Counters in a bucket of a histogram of three digits, as wrk2 reports them.
 const SUB_BUCKETS: u32 = 2_048;
-/// How often wrk and we sample the rate, in milliseconds.
+/// The interval at which wrk and we sample the rate, in milliseconds.
 const SAMPLING_INTERVAL_MS: u64 = 100;
 /// Steps of the spectrum for every halving of the distance to 100 %, as in wrk2.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
@@ -196,7 +196,7 @@ fn summary(out: &mut String, result: &LoadResult) {
     line(out, format_args!("Transfer/sec: {transfer:>10}B"));
 }
 
-/// What wrk2 does not know. No word here is one that scripts look for in the lines above.
+/// The lines that wrk2 does not know. No word here is one that scripts look for in the lines above.
 fn own_lines(out: &mut String, result: &LoadResult) {
     out.push('\n');
     let (p50, p99, p999, max) = ("p50", "p99", "p99.9", "max");

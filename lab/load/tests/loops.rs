@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
 use pellucid_load::{
-    Limit, LoadError, LoadOptions, Progress, RequestSource, Target, ThreadShare, run,
+    HttpError, Limit, LoadError, LoadOptions, Progress, RequestSource, Target, ThreadShare, run,
 };
 use support::{Server, against, answer, load, ok, opened};
 
@@ -194,7 +194,7 @@ fn an_unreachable_server_is_named() {
     let text = error.to_string();
     assert!(text.starts_with("unable to connect to 127.0.0.1:1: "), "{text}");
     assert_eq!(error.exit_code(), 1);
-    assert!(matches!(error, LoadError::Connect { .. }));
+    assert!(matches!(error, LoadError::Http(HttpError::Connect { .. })));
 }
 
 #[test]

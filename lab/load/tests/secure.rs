@@ -19,7 +19,7 @@ use support::{Server, load, ok};
 
 fn failure(options: &LoadOptions) -> String {
     match run(options, &mut |_| {}) {
-        Err(error @ (LoadError::Tls(_) | LoadError::Connect { .. })) => error.to_string(),
+        Err(error @ LoadError::Http(_)) => error.to_string(),
         other => panic!("TLS must fail: {:?}", other.map(|result| result.requests)),
     }
 }
@@ -93,7 +93,7 @@ fn what_is_wrong_with_tls_is_told_before_the_run() {
 #[test]
 fn single_questions_go_over_tls_too() {
     let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"an account"));
-    let (status, answer) = pellucid_load::ask(&server.options(), "/_admin", "").unwrap();
+    let (status, answer) = server.options().ask("/_admin", "").unwrap();
     assert_eq!((status, answer.body), (200, b"an account".to_vec()));
 }
 

@@ -8,7 +8,7 @@ use crate::units::{
     count, decimal_size, decimal_size_tick, duration, duration_tick, percent, rate,
 };
 
-/// What the values of a chart are.
+/// The unit of a chart's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -20,7 +20,7 @@ pub enum Unit {
     BytesPerSecond,
     /// Events in each second.
     PerSecond,
-    /// How many.
+    /// The count.
     Count,
     /// A part of a whole, 0 to 1.
     Share,
@@ -78,20 +78,20 @@ impl Unit {
     }
 }
 
-/// How a chart is drawn.
+/// The form of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Form {
     /// Lines over time.
     Lines {
-        /// Where each interval ends, in seconds since the beginning, ascending.
+        /// The end of each interval, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
-        /// Whether equal distances upwards stand for equal ratios.
+        /// True if equal distances upwards stand for equal ratios.
         is_logarithmic: bool,
     },
     /// Areas over time, one upon the other.
     Areas {
-        /// Where each interval ends, in seconds since the beginning, ascending.
+        /// The end of each interval, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
     },
     /// A bar for each row, in which the series stand one after the other.
@@ -101,7 +101,7 @@ pub enum Form {
     },
     /// Dots over time.
     Points {
-        /// When each dot is, in seconds since the beginning, ascending.
+        /// The time at which each dot is, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
         /// The highest value that is drawn; how many lie above is said.
         #[serde(default)]
@@ -115,7 +115,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// How many values each series has.
+    /// The number of values of each series.
     #[must_use]
     pub fn length(&self) -> usize {
         match self {
@@ -156,7 +156,7 @@ impl Series {
 pub struct Moment {
     /// In seconds since the beginning.
     pub at_seconds: f64,
-    /// What happened.
+    /// The event that happened.
     pub label: String,
 }
 
@@ -165,20 +165,20 @@ pub struct Moment {
 pub struct Chart {
     /// A name for programs, in snake case.
     pub name: String,
-    /// What it shows.
+    /// Its caption.
     pub title: String,
-    /// How to read it, in a sentence or two.
+    /// The legend, in a sentence or two.
     pub how_to_read: String,
-    /// What the values are.
+    /// The unit of the values.
     pub unit: Unit,
-    /// How it is drawn.
+    /// Its form.
     pub form: Form,
-    /// What is drawn, from the bottom, or the left.
+    /// The values to draw, from the bottom, or the left.
     pub series: Vec<Series>,
     /// Moments worth a line across.
     #[serde(default)]
     pub moments: Vec<Moment>,
-    /// What ran meanwhile, of a chart over time.
+    /// The spans beside a chart over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
 }
@@ -190,7 +190,7 @@ impl Chart {
         self.series.iter().find(|series| series.name == name)
     }
 
-    /// Whether all values are zero or missing.
+    /// True if all values are zero or missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.series.iter().flat_map(|series| &series.values).flatten().all(|value| *value == 0.0)

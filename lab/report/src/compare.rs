@@ -46,7 +46,7 @@ pub struct Measured {
     /// The same of the steps of a request's way around the median, as the client saw it; what is
     /// compared where one of the servers tells nothing of its phases.
     pub steps: Vec<(String, f64)>,
-    /// What the run was taken for, if that is known.
+    /// The verdict of the run, if that is known.
     pub verdict: Option<String>,
     /// Why it ended before its time, if it did.
     pub ended_early: Option<String>,
@@ -63,7 +63,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Which way something changed.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The band of the change lies above none.
@@ -88,7 +88,7 @@ pub struct QuantileDelta {
 }
 
 impl QuantileDelta {
-    /// Which way it changed.
+    /// The direction of the change.
     #[must_use]
     pub fn direction(&self) -> Change {
         match self.change {
@@ -99,10 +99,10 @@ impl QuantileDelta {
     }
 }
 
-/// What phases divide.
+/// The time that phases divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhasesOf {
-    /// What the server says of its own time.
+    /// The server's account of its own time.
     Server,
     /// The way of the requests around the median, from the intended start to the whole answer.
     Way,
@@ -130,7 +130,7 @@ pub struct PhaseDelta {
     pub after_ns: f64,
 }
 
-/// What two runs differ in.
+/// The difference of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The quantiles that both runs tell.
@@ -145,9 +145,9 @@ pub struct Comparison {
     pub greatest_ns: (u64, u64),
     /// The phases that both runs know, the one that changed most first.
     pub phases: Vec<PhaseDelta>,
-    /// What they are phases of.
+    /// The total of the phases.
     pub phases_of: PhasesOf,
-    /// What changed, in plain sentences.
+    /// The changes, in plain sentences.
     pub sentence: String,
 }
 
@@ -210,7 +210,7 @@ fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<Quantil
     deltas.collect()
 }
 
-/// What changed, for people.
+/// The changes, for people.
 fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
     let mut sentences = Vec::new();
     let spoiled = ["saturated", "generator-limited", "errors", "stalled"];

@@ -37,15 +37,15 @@ pub const SCHEMA: &str = "pellucid.report.v1";
 pub struct ReportDocument {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What was run.
+    /// The program of the run.
     pub title: String,
     /// The exact command line that repeats the run.
     pub command: String,
-    /// When the report was made, in milliseconds since 1970 (UTC).
+    /// The time at which the report was made, in milliseconds since 1970 (UTC).
     pub generated_unix_ms: u64,
     /// The machine that the figures hold for.
     pub machine: Machine,
-    /// What to know to judge the figures.
+    /// The notes for judging the figures.
     pub notes: Vec<String>,
     /// One per load.
     pub sections: Vec<SectionDocument>,
@@ -56,9 +56,9 @@ pub struct ReportDocument {
 pub struct SectionDocument {
     /// Short name.
     pub name: String,
-    /// What the load consisted of.
+    /// The composition of the load.
     pub description: String,
-    /// Where the time went, in a sentence; `None` without the server's account.
+    /// The largest parts of the time, in a sentence; `None` without the server's account.
     pub finding: Option<String>,
     /// The rate that was asked for; `None` for a closed loop.
     pub offered_rate_per_second: Option<f64>,
@@ -66,7 +66,7 @@ pub struct SectionDocument {
     pub rate_per_second: f64,
     /// Requests that were answered.
     pub requests: u64,
-    /// How long the load was on.
+    /// The time for which the load was on.
     pub duration_seconds: f64,
     /// Errors by kind.
     pub errors: Vec<ErrorCount>,
@@ -82,7 +82,7 @@ pub struct SectionDocument {
     pub samples: Vec<[u64; 3]>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
-    /// What the figures may be taken for.
+    /// The worth of the figures.
     #[serde(default)]
     pub verdict: Option<Verdict>,
     /// The load over time.
@@ -96,9 +96,9 @@ pub struct SectionDocument {
 /// A stretch of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StretchDocument {
-    /// When it begins, since the start of the load.
+    /// The time at which it begins, since the start of the load.
     pub begin_ns: u64,
-    /// How long it is.
+    /// Its length.
     pub length_ns: u64,
     /// Requests that were answered within it.
     pub answered: u64,
@@ -131,9 +131,9 @@ pub fn decoded(text: &str) -> Result<Histogram<u64>, String> {
 /// Errors of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// What went wrong.
+    /// The kind of error.
     pub kind: String,
-    /// How often.
+    /// The count.
     pub count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a report is made from. Whoever ran the load fills these in; nothing here knows how the
+//! The data of a report. Whoever ran the load fills these in; nothing here knows how the
 //! figures came about, so that any run of any server can be shown in the same way.
 
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::machine::Machine;
 /// A whole report: one run on one machine, with a section for each load that was put on.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was run, such as `Pellucid demo`.
+    /// The program of the run, such as `Pellucid demo`.
     pub title: String,
     /// The exact command line that repeats the run.
     pub command: String,
-    /// When the report was made, in milliseconds since 1970 (UTC).
+    /// The time at which the report was made, in milliseconds since 1970 (UTC).
     pub generated_unix_ms: u64,
     /// The machine that the figures hold for.
     pub machine: Machine,
@@ -32,13 +32,13 @@ pub struct Report {
 pub struct Section {
     /// Short name, such as `GET`; unique within the report.
     pub name: String,
-    /// What the load consisted of, in a sentence.
+    /// The composition of the load, in a sentence.
     pub description: String,
     /// The rate that was asked for; `None` for a closed loop.
     pub offered_rate_per_second: Option<f64>,
     /// Requests that were answered.
     pub requests: u64,
-    /// How long the load was on.
+    /// The time for which the load was on.
     pub duration: Duration,
     /// Kinds of errors and how many of each; empty if there were none.
     pub errors: Vec<(String, u64)>,
@@ -56,7 +56,7 @@ pub struct Section {
     pub account: Option<OperationAccount>,
     /// The load over time; empty if it is not known.
     pub timeline: Vec<Stretch>,
-    /// What the figures may be taken for.
+    /// The worth of the figures.
     pub verdict: Option<Verdict>,
     /// Whatever else whoever ran the load wants to show.
     pub charts: Vec<Chart>,
@@ -65,9 +65,9 @@ pub struct Section {
 /// A stretch of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
-    /// When it begins, since the start of the load.
+    /// The time at which it begins, since the start of the load.
     pub begin_ns: u64,
-    /// How long it is.
+    /// Its length.
     pub length_ns: u64,
     /// Requests that were answered within it.
     pub answered: u64,
@@ -79,14 +79,14 @@ pub struct Stretch {
     pub response_times: Vec<(u64, u64)>,
 }
 
-/// What the figures of a load may be taken for.
+/// The worth of a load's figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// In a word, such as `stable`.
     pub name: String,
-    /// What that means for whoever reads the figures.
+    /// Its meaning for the reader of the figures.
     pub meaning: String,
-    /// What it rests on, in sentences.
+    /// Its grounds, in sentences.
     pub evidence: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How phases are named to people and in which order and colour they stand, the same in all views.
+//! The names, order and colours of phases, the same in all views.
 
 use pellucid_account::{Distribution, OperationAccount};
 
@@ -24,9 +24,9 @@ pub(crate) const COLUMNS: [Column; 10] = [
 pub(crate) struct Row<'account> {
     pub(crate) name: &'account str,
     pub(crate) distribution: &'account Distribution,
-    /// Whether it is part of the phase above it.
+    /// True if it is part of the phase above it.
     pub(crate) is_part: bool,
-    /// Whether it precedes the total.
+    /// True if it precedes the total.
     pub(crate) is_before_total: bool,
     /// Of the mean total, 0 to 1; `None` for what is not within it.
     pub(crate) share_of_mean: Option<f64>,
@@ -70,7 +70,7 @@ fn row<'account>(
     Row { name, distribution, is_part, is_before_total, share_of_mean }
 }
 
-/// What a request does during a phase, to follow `the time spent …`.
+/// The activity of a request during a phase, to follow `the time spent …`.
 pub(crate) fn activity(phase: &str) -> String {
     match phase {
         "receive" => "receiving the request",

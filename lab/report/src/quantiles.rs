@@ -16,14 +16,14 @@ pub(crate) fn quantile_of_percent(percent: &str) -> Option<f64> {
 /// Something whose quantiles can be asked for, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Curve<'figures> {
-    /// What the client counted.
+    /// The client's counts.
     Client(&'figures Histogram<u64>),
-    /// What the server's account holds, by its fine buckets if it brought them.
+    /// The server's counts, by its fine buckets if it brought them.
     Server(&'figures Distribution),
 }
 
 impl Curve<'_> {
-    /// How many values there are.
+    /// The number of values.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Curve::Client(histogram) => histogram.len(),
@@ -40,7 +40,7 @@ impl Curve<'_> {
         }
     }
 
-    /// Whether enough values were counted for `quantile` to differ from the greatest.
+    /// True if enough values were counted for `quantile` to differ from the greatest.
     pub(crate) fn resolves(&self, quantile: f64) -> bool {
         let count = self.count() as f64;
         count > 0.0 && (quantile >= 1.0 || count * (1.0 - quantile) >= 0.999)

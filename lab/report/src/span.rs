@@ -5,24 +5,24 @@ use serde::{Deserialize, Serialize};
 /// A stretch of time in which something ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// When it began, in seconds since the beginning; below zero if it was before.
+    /// The time at which it began, in seconds since the beginning; below zero if it was before.
     pub from_seconds: f64,
-    /// When it ended.
+    /// The time at which it ended.
     pub to_seconds: f64,
-    /// What ran. Spans of one label share a lane.
+    /// The activity. Spans of one label share a lane.
     pub label: String,
 }
 
 impl Span {
-    /// Whether it has a moment from `begin` to `end` seconds.
+    /// True if it has a moment from `begin` to `end` seconds.
     #[must_use]
     pub fn overlaps(&self, begin: f64, end: f64) -> bool {
         self.from_seconds <= end && self.to_seconds >= begin
     }
 }
 
-/// How much of the time from `begin` to `end` seconds the spans cover, in seconds; what several
-/// cover counts once.
+/// The part of the time from `begin` to `end` seconds that the spans cover, in seconds; what
+/// several cover counts once.
 #[must_use]
 pub fn covered_seconds<'span>(
     spans: impl IntoIterator<Item = &'span Span>,

@@ -1,4 +1,4 @@
-//! What a study found, as every view of it shows it: the page, the text and the JSON.
+//! The findings of a study, as every view of it shows them: the page, the text and the JSON.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +19,25 @@ pub struct StudyReport {
     pub name: String,
     /// The name for people.
     pub title: String,
-    /// What the study asks.
+    /// The study's question.
     pub question: String,
     /// `quick`, `default` or `full`.
     pub scale: String,
     /// The exact command line that repeats it.
     pub command: String,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// The time at which it was made, in milliseconds since 1970 (UTC).
     pub generated_unix_ms: u64,
     /// The machine that the figures hold for.
     pub machine: Machine,
-    /// What was run: names and values of the settings.
+    /// The settings: names and values.
     pub settings: Vec<(String, String)>,
-    /// What was done, in order.
+    /// The steps, in order.
     pub steps: Vec<StepDone>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// The charts, in groups.
     pub sections: Vec<ChartSection>,
-    /// Where processor time, memory and waits went; empty if they were not recorded.
+    /// The profiles of processor time, memory and waits; empty if they were not recorded.
     #[serde(default)]
     pub profiles: Vec<ProfileSection>,
     /// Whatever the reader must know to judge the figures, one plain sentence each.
@@ -47,9 +47,9 @@ pub struct StudyReport {
 /// A step of a study that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepDone {
-    /// What was done.
+    /// The step.
     pub name: String,
-    /// How long it took.
+    /// Its length.
     pub seconds: f64,
 }
 
@@ -58,11 +58,11 @@ pub struct StepDone {
 pub struct Finding {
     /// A name for programs, in snake case.
     pub name: String,
-    /// What the original study concluded.
+    /// The conclusion of the original study.
     pub original: String,
-    /// What the figures of this one say, in a sentence.
+    /// The reading of this one's figures, in a sentence.
     pub sentence: String,
-    /// Whether they say the same; `None` if they cannot tell.
+    /// True if they say the same; `None` if they cannot tell.
     pub is_same: Option<bool>,
     /// The figures behind the sentence.
     pub figures: BTreeMap<String, f64>,
@@ -73,7 +73,7 @@ pub struct Finding {
 pub struct ChartSection {
     /// Its heading.
     pub name: String,
-    /// What it is about, in a sentence or two.
+    /// Its subject, in a sentence or two.
     pub description: String,
     /// Its charts.
     pub charts: Vec<Chart>,
@@ -85,9 +85,9 @@ pub struct ChartSection {
 /// Charts of one thing among several alike, closed until a reader asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartGroup {
-    /// What they are of.
+    /// Their subject.
     pub name: String,
-    /// What they show, in a line that is seen while they are not.
+    /// Their content, in a line that is seen while they are not.
     pub description: String,
     /// The charts.
     pub charts: Vec<Chart>,
@@ -105,9 +105,9 @@ impl ChartSection {
 pub struct ProfileSection {
     /// The heading, such as `Processor time`.
     pub title: String,
-    /// Whether amounts are bytes; if not, they are nanoseconds.
+    /// True if amounts are bytes; if not, they are nanoseconds.
     pub is_bytes: bool,
-    /// How long it was recorded, in nanoseconds.
+    /// The length of the recording, in nanoseconds.
     pub duration_ns: u64,
     /// The share of the amount that has both a phase or job and a component, in parts of one.
     pub explained: f64,
@@ -117,12 +117,12 @@ pub struct ProfileSection {
     pub functions: Vec<String>,
     /// The stacks.
     pub stacks: Vec<ProfileStack>,
-    /// What is missing from it, a sentence each.
+    /// The gaps in it, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What one phase or job and component took.
+/// The cost of one phase or job and component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileShare {
     /// The phase of the request, or `job` and its name; `unlabelled` for neither.
@@ -150,7 +150,7 @@ pub struct ProfileStack {
     pub moments: Vec<(u32, f64)>,
 }
 
-/// How exactly the times of profiles are kept, in nanoseconds.
+/// The precision of the times of profiles, in nanoseconds.
 pub const MOMENT_NS: u64 = 50_000_000;
 
 impl ProfileSection {

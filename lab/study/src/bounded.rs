@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted.
+/// The mount point of control groups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
 /// A group made for a study, removed when this is dropped.
@@ -42,7 +42,7 @@ impl Drop for BoundedMemory {
     }
 }
 
-/// Where a group may be made, and the file that bounds it, by the text of `/proc/self/cgroup`.
+/// The folder for a group, and the file that bounds it, by the text of `/proc/self/cgroup`.
 /// Below the own group, so that its limits stay; version 2 often allows it only beside.
 fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
     let below = |mount: &str, path: &str| Path::new(mount).join(path.trim_start_matches('/'));

@@ -17,13 +17,13 @@ pub(crate) struct Generator<'a> {
     pub(crate) script: &'a str,
     pub(crate) connections: u32,
     pub(crate) threads: u32,
-    /// Whether each request goes to the owner of its key.
+    /// True if each request goes to the owner of its key.
     pub(crate) is_direct: bool,
-    /// Whether keys that are not there are asked for on purpose, and their 404 is no error.
+    /// True if keys that are not there are asked for on purpose, and their 404 is no error.
     pub(crate) asks_for_missing: bool,
 }
 
-/// What a load shows.
+/// The figures of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) per_second: f64,

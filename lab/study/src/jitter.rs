@@ -7,19 +7,19 @@ use crate::chart::chart;
 /// The zoomed plot ends this far above the 99.9th percentile.
 pub(crate) const ZOOM_MARGIN: f64 = 1.1;
 
-/// What is drawn.
+/// The chart to draw.
 pub(crate) struct Jitter<'a> {
-    /// What the names of the charts begin with.
+    /// The prefix of the charts' names.
     pub(crate) name: &'a str,
     /// Whose requests they are, where several are side by side; or nothing.
     pub(crate) whose: &'a str,
-    /// What the values are.
+    /// The unit of the values.
     pub(crate) series: &'a str,
-    /// How to read the chart.
+    /// The legend.
     pub(crate) how_to_read: &'a str,
-    /// When each request was, in seconds, and its time in nanoseconds.
+    /// The time at which each request was, in seconds, and its time in nanoseconds.
     pub(crate) points: &'a [(f64, u64)],
-    /// What ran meanwhile.
+    /// The spans beside it.
     pub(crate) spans: &'a [Span],
 }
 

@@ -20,9 +20,9 @@ pub(crate) const COLLECTION: &str = "collection";
 pub(crate) struct JobSpan {
     /// [`FLUSH`], [`COMPACTION`] or [`COLLECTION`].
     pub(crate) kind: String,
-    /// When it began, in nanoseconds since 1970.
+    /// The time at which it began, in nanoseconds since 1970.
     pub(crate) began_unix_ns: u64,
-    /// When it ended, or when was looked.
+    /// The time at which it ended, or when was looked.
     pub(crate) ended_unix_ns: u64,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn of_account(account: &Account, seconds: u64) -> Vec<JobSpan> {
     jobs.collect()
 }
 
-/// How many jobs run now that an account knows of.
+/// The number of jobs that run now, as an account knows.
 pub(crate) fn running(account: &Account) -> u64 {
     let activity = account.activity();
     let named = activity.names().iter().zip(activity.totals());

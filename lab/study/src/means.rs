@@ -1,4 +1,4 @@
-//! Where the time of requests goes, as bars of means: the phases of an account, with the store's
+//! The parts of the time of requests, as bars of means: the phases of an account, with the store's
 //! parts in place of `execute`.
 
 use pellucid_account::{Around, OperationAccount};
@@ -6,7 +6,7 @@ use pellucid_report::{Chart, Form, Series, Unit};
 
 use crate::chart::chart;
 
-/// What is left of `execute` beside its parts.
+/// The rest of `execute` beside its parts.
 const REST: &str = "rest of execute";
 
 /// Names and means, in nanoseconds, in the order of a request.

@@ -1,11 +1,11 @@
-//! What the operating system knows of a process and its disk.
+//! The operating system's figures of a process and its disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What a process has used so far, by the kernel's account.
+/// The use of a process so far, by the kernel's account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessFigures {
     /// Bytes read from disks, read-ahead included.
@@ -69,7 +69,7 @@ pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     pellucid_io::SystemFileSystem.free_bytes(folder).ok()
 }
 
-/// Whether the files of `folder` are in memory anyway.
+/// True if the files of `folder` are in memory anyway.
 pub(crate) fn is_in_memory(folder: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };

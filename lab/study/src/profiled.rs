@@ -81,7 +81,7 @@ struct Begun {
     profiler: Profiler,
     _boost: Boost,
     from_ns: u64,
-    /// What had been counted until then.
+    /// The counts until then.
     before: [Profile; 2],
 }
 
@@ -92,7 +92,7 @@ impl Profiled {
         Profiled { begun: Profiler::start(RECORDING_HERTZ).map(Begun::with).map_err(told) }
     }
 
-    /// What there was since the beginning; `operations` are the names of operations.
+    /// The counts since the beginning; `operations` are the names of operations.
     pub(crate) fn end(self, operations: &[&str]) -> Taken {
         match self.begun {
             Ok(begun) => Taken { sections: begun.end(operations), why_none: None },
@@ -161,7 +161,7 @@ fn section_of(profile: &Resolved) -> ProfileSection {
     }
 }
 
-/// What has to be said of a profile of processor time that is next to empty: a short run on a fast
+/// A caution about a profile of processor time that is next to empty: a short run on a fast
 /// processor may be over before it was sampled once.
 fn note_of_few(profile: &Resolved) -> Option<String> {
     let samples = profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64;
@@ -173,7 +173,7 @@ fn note_of_few(profile: &Resolved) -> Option<String> {
     })
 }
 
-/// What one stack took: all of it, and by moments.
+/// The cost of one stack: all of it, and by moments.
 #[derive(Default)]
 struct Amounts {
     amount: f64,

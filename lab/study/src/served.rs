@@ -20,7 +20,7 @@ use crate::proc::ProcessFigures;
 use crate::process::Process;
 use crate::profiled::{Profiled, Taken};
 
-/// How long a store has to come to rest.
+/// The time that a store has to come to rest.
 const REST_MAX: Duration = Duration::from_secs(60);
 /// A store rests if it does at so many looks in a row, with this pause between them.
 const RESTS: u32 = 5;
@@ -48,7 +48,7 @@ impl Served {
         Ok(Served { process, address: address.parse().map_err(failed)? })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -58,7 +58,7 @@ impl Served {
         format!("http://{}", self.address)
     }
 
-    /// What the process has used so far.
+    /// The use of the process so far.
     pub(crate) fn figures(&mut self) -> Result<ProcessFigures, StudyError> {
         self.ask("figures")
     }
@@ -79,7 +79,7 @@ impl Served {
         self.ask("rest")
     }
 
-    /// How many keys of the entity API its own store has, counted one by one.
+    /// The number of keys of the entity API in its own store, counted one by one.
     pub(crate) fn count(&mut self) -> Result<u64, StudyError> {
         self.ask("count")
     }

@@ -1,9 +1,9 @@
-//! How response times are spread: shares of requests by bounds that grow like the times themselves.
+//! The spread of response times: shares of requests by bounds that grow like the times themselves.
 
 use hdrhistogram::Histogram;
 use pellucid_report::Unit;
 
-/// Where the bars end, in microseconds; the last one has what is beyond.
+/// The ends of the bars, in microseconds; the last one has what is beyond.
 pub(crate) const BAR_ENDS_US: [u64; 12] =
     [50, 100, 200, 400, 700, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 100_000];
 /// Bars of a histogram.

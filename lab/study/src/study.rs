@@ -12,7 +12,7 @@ use pellucid_report::{
 
 use crate::error::StudyError;
 
-/// How large a study is.
+/// The size of a study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Done within a minute.
@@ -42,7 +42,7 @@ pub trait Study {
     fn name(&self) -> &'static str;
     /// The name for people.
     fn title(&self) -> &'static str;
-    /// What it asks, in a sentence or two.
+    /// Its question, in a sentence or two.
     fn question(&self) -> &'static str;
     /// Its size.
     fn scale(&self) -> Scale;
@@ -53,24 +53,24 @@ pub trait Study {
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError>;
 }
 
-/// What a study brings back.
+/// The outcome of a study.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was run: names and values.
+    /// The settings: names and values.
     pub settings: Vec<(String, String)>,
     /// The conclusions.
     pub findings: Vec<Finding>,
     /// The charts.
     pub sections: Vec<ChartSection>,
-    /// Where processor time, memory and waits went.
+    /// The profiles of processor time, memory and waits.
     pub profiles: Vec<ProfileSection>,
-    /// What the reader must know to judge the figures.
+    /// The notes for judging the figures.
     pub notes: Vec<String>,
 }
 
-/// What a study is given while it runs.
+/// The surroundings of a study while it runs.
 pub struct Context<'a> {
-    /// How the program is called that takes the part of a child: its path, then its arguments.
+    /// The call of the program that takes the part of a child: its path, then its arguments.
     pub child: Vec<OsString>,
     say: &'a mut dyn FnMut(&str),
     steps: Vec<StepDone>,
@@ -95,11 +95,11 @@ impl Context<'_> {
     }
 }
 
-/// What one run of a study needs.
+/// The needs of one run of a study.
 pub struct StudyRun<'a> {
     /// The command line that repeats it.
     pub command: String,
-    /// How the program is called that takes the part of a child ([`Context::child`]).
+    /// The call of the program that takes the part of a child ([`Context::child`]).
     pub child: Vec<OsString>,
     /// Version of the program.
     pub version: &'a str,

@@ -170,7 +170,7 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     let refused = server.ask("PUT", "/v0/entity?id=three", condition, "by a transaction");
     assert_eq!(refused.status, 504, "{refused:?}");
     assert!(refused.body.contains(&dead[..]) && refused.body.contains(&other[..]), "{refused:?}");
-    let one = store.waiting_for(Copies { ack: 1, from: 3 }).unwrap().unwrap();
+    let one = store.replicated().unwrap().waiting_for(Copies { ack: 1, from: 3 }).unwrap().unwrap();
     for key in acknowledged.iter().step_by(acknowledged.len() / 20) {
         let found = get(&*one, table, key).unwrap();
         assert!(found.is_none_or(|found| found == key.as_bytes()), "one copy may be behind");

@@ -90,7 +90,7 @@ fn wait_for_all_copies() {
         let written = CqlStore::open(&options("suite")).and_then(|store| {
             let all = Copies { ack: 3, from: 3 };
             let table = store.table("first")?;
-            put(&*store.waiting_for(all)?.unwrap(), table, "first")
+            put(&*store.replicated().unwrap().waiting_for(all)?.unwrap(), table, "first")
         });
         match written {
             Ok(()) => return,
@@ -115,10 +115,13 @@ fn get(store: &dyn Store, table: Table, key: &str) -> Result<Option<Vec<u8>>> {
 fn numbers_of_copies_are_checked() {
     let usual = CqlOptions { replication: None, ..options("usual") };
     let store = CqlStore::open(&usual).unwrap();
-    assert_eq!(store.copies(), 3, "as many as there are nodes");
-    let other = store.waiting_for(Copies { ack: 1, from: 2 });
+    assert_eq!(store.properties().copies, 3, "as many as there are nodes");
+    let other = store.replicated().unwrap().waiting_for(Copies { ack: 1, from: 2 });
     assert!(matches!(other, Err(StoreError::Unacceptable(_))), "`from` is all copies");
-    assert!(store.waiting_for(Copies { ack: 2, from: 3 }).unwrap().is_none(), "the majority");
+    assert!(
+        store.replicated().unwrap().waiting_for(Copies { ack: 2, from: 3 }).unwrap().is_none(),
+        "the majority"
+    );
 }
 
 /// Servers that know nothing of each other increment one number. What the ring leaves in doubt is
@@ -171,7 +174,7 @@ fn connections_are_in_tls(authority: &str) {
     };
     let store = within(nodes::NAME).unwrap();
     let table = store.table("tls").unwrap();
-    let all = store.waiting_for(Copies { ack: 3, from: 3 }).unwrap().unwrap();
+    let all = store.replicated().unwrap().waiting_for(Copies { ack: 3, from: 3 }).unwrap().unwrap();
     for key in 0..20 {
         put(&*all, table, &format!("key {key}")).unwrap();
     }

@@ -18,6 +18,12 @@ const MACHINE_BYTES: usize = 128 << 10;
 /// What a byte that is looked for takes in an automaton, and what its first states take.
 const MACHINE_BYTES_EACH: usize = 96;
 const MACHINE_ROOT_BYTES: usize = 64 << 10;
+/// From so many bytes of texts on, an automaton has a filler.
+const FILLED_BYTES_MIN: usize = 2 << 10;
+/// The share of the texts' bytes that a filler has.
+const FILLER_SHARE: usize = 8;
+/// A byte that no text has, so that the filler is found nowhere.
+const FILLER_BYTE: u8 = 0xff;
 /// What a text takes in a set of them, with the room that the set grows by.
 const DIFFERENT_BYTES: usize = 4 * size_of::<&str>();
 
@@ -77,6 +83,8 @@ struct Machine {
     automaton: AhoCorasick,
     /// The place of its first text among those that differ.
     first: usize,
+    /// The patterns before that of its first text: the filler, if it has one.
+    fillers: usize,
     /// The next occurrence, as far as it has been looked for.
     next: Option<Occurrence>,
     /// There is none from here on.
@@ -166,16 +174,25 @@ fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>, Que
 }
 
 impl Machine {
+    /// Building swaps each state that ends a text with one in front, and follows the circles of
+    /// these swaps from each state. Where most states end a text, a circle has all of them, and
+    /// following it takes the square of their number. The states of a filler come first and end
+    /// nothing, so that each swap spans an eighth of the automaton: a circle is short.
     fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self, QueryError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        run.take_memory(bytes.saturating_mul(MACHINE_BYTES_EACH) + MACHINE_ROOT_BYTES)?;
+        let is_filled = bytes >= FILLED_BYTES_MIN;
+        let filler = vec![FILLER_BYTE; if is_filled { bytes / FILLER_SHARE } else { 0 }];
+        let fillers = usize::from(is_filled);
+        let all_bytes = bytes.saturating_add(filler.len());
+        run.take_memory(all_bytes.saturating_mul(MACHINE_BYTES_EACH) + MACHINE_ROOT_BYTES)?;
         run.check()?;
+        let texts = parts.iter().map(|part| part.as_bytes());
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(parts)
+            .build([&*filler].into_iter().take(fillers).chain(texts))
             .map_err(|error| QueryError::new(number::RESOURCE_LIMIT, error.to_string()))?;
-        Ok(Self { automaton, first, next: None, none_from: usize::MAX })
+        Ok(Self { automaton, first, fillers, next: None, none_from: usize::MAX })
     }
 
     fn next(
@@ -209,7 +226,7 @@ impl Machine {
             run.tick_by(1 + longest / STEP_BYTES)?;
             let found = self.automaton.find(Input::new(own).range(at..end));
             if let Some(found) = found.filter(|found| found.start() < limit) {
-                let part = self.first + found.pattern().as_usize();
+                let part = self.first + found.pattern().as_usize() - self.fillers;
                 return Ok(Some(Occurrence { begin: found.start(), end: found.end(), part }));
             }
             if limit == own.len() {

@@ -94,6 +94,18 @@ fn equal_texts_are_looked_for_once() {
     }
 }
 
+/// Texts that are each other's beginnings: an automaton of them took the square of its size to
+/// build, without a look at whether the query should end.
+#[test]
+fn automata_are_built_in_linear_time() {
+    let begun = Instant::now();
+    let names = "(FOR i IN 1..240000 RETURN CONCAT('n', i))";
+    let text = format!("RETURN [SPLIT('xn77y', {names}), SUBSTITUTE('n120000', {names}, '!')]");
+    let outcome = run_with(&people(), &text, "{}", QueryOptions::default()).unwrap();
+    assert_eq!(outcome.result.to_json(), r#"[[["x","y"],"!"]]"#);
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+}
+
 /// What the algorithms give that replaced simpler ones.
 #[test]
 fn results_stay() {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
+use pellucid_embedded::EmbeddedStore;
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{
-    Acknowledgement, Answer, EmbeddedStore, Head, Object, Operation, Range, Result as StoreResult,
-    Scan, Snapshot, Store, Table, Written,
+    Acknowledgement, Answer, Head, Object, Operation, Properties, Range, ReplicatedStore,
+    Result as StoreResult, Scan, Snapshot, Store, Table, Written,
 };
 
 use super::{Step, agree, apply, make, store};
@@ -50,24 +51,26 @@ impl Store for Shared {
         self.0.snapshot()
     }
 
-    fn copies(&self) -> u32 {
-        self.0.copies()
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.0.value_bytes_max()
+    fn properties(&self) -> Properties {
+        self.0.properties()
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         self.0.figures()
     }
 
-    fn sequence_now(&self) -> Option<u64> {
-        self.0.snapshot().ok().map(|now| now.sequence())
-    }
-
     fn close(&self) -> StoreResult<()> {
         self.0.close()
+    }
+
+    fn replicated(&self) -> Option<&dyn ReplicatedStore> {
+        Some(self)
+    }
+}
+
+impl ReplicatedStore for Shared {
+    fn sequence_now(&self) -> Option<u64> {
+        self.0.snapshot().ok().map(|now| now.sequence())
     }
 }
 

@@ -16,16 +16,15 @@ use pellucid_aql::{
     Execution, IndexRange, IndexRequest, KillSwitch, QueryOptions, Source, Statements, Visitor,
     number,
 };
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{
-    Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions, HandOver, Store,
-};
+use pellucid_store::{Acknowledgement, HandOver, Store};
 use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    LOOKUP_PREFIXES, NewCollection, OnDuplicate, Result, WriteOptions, attempt_to_end,
-    create_index, for_each, import,
+    NewCollection, OnDuplicate, Result, TABLE, WriteOptions, attempt_to_end, create_index,
+    for_each, import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -45,7 +44,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
-        stem_rules: vec![LOOKUP_PREFIXES],
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {
@@ -229,7 +228,11 @@ fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
     }
     assert_eq!(counting.0, 1);
     assert!(steps >= 3, "200 entries in {steps} steps");
-    let light = data().light().index_scan(collection.id, &request).err().unwrap();
+    let light = data()
+        .light(pellucid_store::ReadMode::MayBlock)
+        .index_scan(collection.id, &request)
+        .err()
+        .unwrap();
     assert_eq!(light.number, number::NOT_LIGHT);
     let mut counting = Counting(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();

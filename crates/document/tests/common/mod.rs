@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Database, Documents, IndexDefinition, LOOKUP_PREFIXES,
-    NewCollection, Outcome, Result, Transaction, WriteOptions, attempt_to_end, document_of,
+    Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
+    Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of, lookup_prefix,
 };
-use pellucid_store::{Acknowledgement, EmbeddedOptions, EmbeddedStore, EngineOptions};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
+use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, json, packed};
 use tempfile::TempDir;
 
@@ -18,8 +19,10 @@ pub(crate) struct World {
 }
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
-    let engine_options =
-        EngineOptions { stem_rules: vec![LOOKUP_PREFIXES], ..EngineOptions::default() };
+    let engine_options = EngineOptions {
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+        ..EngineOptions::default()
+    };
     let options = EmbeddedOptions::default();
     let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
     Arc::new(Documents::open(Arc::new(store)).unwrap())

@@ -1,4 +1,5 @@
-//! The footer of a sealed segment: where each of its records begins (`docs/format.md`).
+//! The footer of a sealed segment: the offsets of its records (`docs/format.md`), in units of 8
+//! bytes.
 
 use super::ranked;
 use super::runs::Runs;
@@ -8,22 +9,22 @@ use crate::codec::{checksum, checksum_seed, read_u32, read_u64};
 pub(crate) const FOOTER_FIXED_LENGTH: u64 = 32;
 /// The last four bytes of a sealed segment.
 const CLOSING_MAGIC: [u8; 4] = *b"PLSF";
-/// The place array has an entry for each sequence number from the first on.
+/// The offset array has an entry for each sequence number from the first on.
 const KIND_DENSE: u32 = 0;
-/// The place array has pairs of sequence number and place, for the records that are left.
+/// The offset array has pairs of sequence number and offset, for the records that are left.
 const KIND_SPARSE: u32 = 1;
-/// A bitmap of the sequence numbers whose records are left, and a place for each of them.
+/// A bitmap of the sequence numbers whose records are left, and an offset for each of them.
 const KIND_RANKED: u32 = 2;
 /// Bytes of an entry of the dense array.
-pub(crate) const PLACE_LENGTH: u64 = 4;
+pub(crate) const OFFSET_LENGTH: u64 = 4;
 /// Bytes of an entry of the sparse array.
 pub(crate) const PAIR_LENGTH: u64 = 8;
 /// Pairs among which one is looked for one by one.
 const PAIRS_WALKED: usize = 8;
 
-/// How the places are laid down.
+/// The form in which the offsets are laid down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Places {
+pub(crate) enum OffsetForm {
     /// Every sequence number has its record.
     Dense,
     /// A collected segment: only those that were needed have.
@@ -42,7 +43,7 @@ pub(crate) enum Places {
 
 /// Bytes that the footer of a segment with `count` records takes.
 pub(crate) fn footer_length(count: u64) -> u64 {
-    (count * PLACE_LENGTH).next_multiple_of(8) + FOOTER_FIXED_LENGTH
+    (count * OFFSET_LENGTH).next_multiple_of(8) + FOOTER_FIXED_LENGTH
 }
 
 /// Bytes that the footer of a collected segment with `count` records takes.
@@ -50,10 +51,10 @@ fn sparse_footer_length(count: u64) -> u64 {
     count * PAIR_LENGTH + 8 + FOOTER_FIXED_LENGTH
 }
 
-/// The same, if its places are ranked.
+/// The same, if its offsets are ranked.
 fn ranked_footer_length(sequences: u64, count: u64) -> u64 {
-    let places = (count * PLACE_LENGTH).next_multiple_of(8);
-    ranked::units_length(sequences) + places + 8 + FOOTER_FIXED_LENGTH
+    let offsets = (count * OFFSET_LENGTH).next_multiple_of(8);
+    ranked::units_length(sequences) + offsets + 8 + FOOTER_FIXED_LENGTH
 }
 
 /// The footer, from its fixed part.
@@ -61,15 +62,15 @@ fn ranked_footer_length(sequences: u64, count: u64) -> u64 {
 pub(crate) struct Footer {
     /// Offset of its first byte within the file.
     pub(crate) offset: u64,
-    /// Entries of the place array.
+    /// Entries of the offset array.
     pub(crate) count: u32,
     /// The last sequence number of the segment.
     pub(crate) last_sequence: u64,
-    /// How the places are laid down.
-    pub(crate) places: Places,
+    /// The form in which the offsets are laid down.
+    pub(crate) form: OffsetForm,
 }
 
-/// Why the end of a file is no footer.
+/// The reason why the end of a file is no footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoFooter {
     /// The file is not sealed: there is no closing magic.
@@ -81,33 +82,33 @@ pub(crate) enum NoFooter {
 impl Footer {
     /// Its length in bytes: it ends the file.
     pub(crate) fn length(&self) -> u64 {
-        match self.places {
-            Places::Dense => footer_length(u64::from(self.count)),
-            Places::Sparse { .. } => sparse_footer_length(u64::from(self.count)),
-            Places::Ranked { sequences, .. } => {
+        match self.form {
+            OffsetForm::Dense => footer_length(u64::from(self.count)),
+            OffsetForm::Sparse { .. } => sparse_footer_length(u64::from(self.count)),
+            OffsetForm::Ranked { sequences, .. } => {
                 ranked_footer_length(sequences, u64::from(self.count))
             }
         }
     }
 
-    /// Whether there is a record for each sequence number from the first to the last.
+    /// Says whether there is a record for each sequence number from the first to the last.
     #[inline]
     pub(super) fn is_dense(&self) -> bool {
-        matches!(self.places, Places::Dense)
+        matches!(self.form, OffsetForm::Dense)
     }
 
-    /// Whether a record is looked for among pairs of sequence number and place.
+    /// Says whether a record is looked for among pairs of sequence number and offset.
     #[inline]
     pub(super) fn has_pairs(&self) -> bool {
-        matches!(self.places, Places::Sparse { .. })
+        matches!(self.form, OffsetForm::Sparse { .. })
     }
 
     /// No tombstone and no expired value up to it has anything older to hide here; `None` if the
     /// segment was not collected.
     pub(crate) fn clean_sequence(&self) -> Option<u64> {
-        match self.places {
-            Places::Dense => None,
-            Places::Sparse { clean_sequence } | Places::Ranked { clean_sequence, .. } => {
+        match self.form {
+            OffsetForm::Dense => None,
+            OffsetForm::Sparse { clean_sequence } | OffsetForm::Ranked { clean_sequence, .. } => {
                 Some(clean_sequence)
             }
         }
@@ -130,20 +131,20 @@ impl Footer {
     /// among the segment's records, where that is known without a search.
     #[inline]
     pub(super) fn number_of(&self, file: &[u8], distance: u64) -> Option<u64> {
-        match self.places {
-            Places::Dense => (distance < u64::from(self.count)).then_some(distance),
-            Places::Ranked { sequences, .. } if distance < sequences => {
+        match self.form {
+            OffsetForm::Dense => (distance < u64::from(self.count)).then_some(distance),
+            OffsetForm::Ranked { sequences, .. } if distance < sequences => {
                 ranked::rank_of(file, self.offset as usize, distance)
             }
-            Places::Ranked { .. } | Places::Sparse { .. } => None,
+            OffsetForm::Ranked { .. } | OffsetForm::Sparse { .. } => None,
         }
     }
 
-    /// Where that is looked up, if it is.
+    /// The memory in which that is looked up, if it is.
     #[inline]
     pub(super) fn number_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
-        match self.places {
-            Places::Ranked { sequences, .. } if distance < sequences => {
+        match self.form {
+            OffsetForm::Ranked { sequences, .. } if distance < sequences => {
                 let at = self.offset as usize + ranked::unit_offset(distance);
                 file.get(at).map(std::ptr::from_ref)
             }
@@ -151,39 +152,39 @@ impl Footer {
         }
     }
 
-    /// Where the place array begins; `None` if there are pairs instead.
+    /// The beginning of the offset array; `None` if there are pairs instead.
     #[inline]
     fn array_offset(&self) -> Option<usize> {
-        match self.places {
-            Places::Dense => Some(self.offset as usize),
-            Places::Ranked { sequences, .. } => {
+        match self.form {
+            OffsetForm::Dense => Some(self.offset as usize),
+            OffsetForm::Ranked { sequences, .. } => {
                 Some(self.offset as usize + ranked::units_length(sequences) as usize)
             }
-            Places::Sparse { .. } => None,
+            OffsetForm::Sparse { .. } => None,
         }
     }
 
-    /// The places in runs, if few runs describe them.
+    /// The offsets in runs, if few runs describe them.
     pub(super) fn runs(&self, file: &[u8]) -> Option<Runs> {
         let array = file.get(self.array_offset()?..)?;
-        let places = array.chunks_exact(PLACE_LENGTH as usize).map(|place| read_u32(place, 0));
-        Runs::of(places.take(self.count as usize))
+        let offsets = array.chunks_exact(OFFSET_LENGTH as usize).map(|offset| read_u32(offset, 0));
+        Runs::of(offsets.take(self.count as usize))
     }
 
     /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
     #[inline]
-    pub(crate) fn place(&self, file: &[u8], distance: u64) -> Option<u64> {
+    pub(crate) fn record_offset(&self, file: &[u8], distance: u64) -> Option<u64> {
         let Some(array) = self.array_offset() else { return self.find(file, distance) };
         let number = self.number_of(file, distance)?;
-        Some(u64::from(read_u32(file, array + (number * PLACE_LENGTH) as usize)) * 8)
+        Some(u64::from(read_u32(file, array + (number * OFFSET_LENGTH) as usize)) * 8)
     }
 
-    /// Where the place of the record that is `distance` from the first one stands, if that is known
-    /// without a search.
+    /// The memory in which the offset of the record stands that is `distance` from the
+    /// first one, if that is known without a search.
     #[inline]
-    pub(crate) fn place_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
+    pub(crate) fn offset_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
         let number = self.number_of(file, distance)?;
-        file.get(self.array_offset()? + (number * PLACE_LENGTH) as usize).map(std::ptr::from_ref)
+        file.get(self.array_offset()? + (number * OFFSET_LENGTH) as usize).map(std::ptr::from_ref)
     }
 
     /// Looks for a pair. Sequence numbers that are left are spread evenly as a rule, so that the
@@ -223,7 +224,7 @@ pub(crate) struct Entries<'a> {
     footer: Footer,
     file: &'a [u8],
     index: u64,
-    /// Of ranked places, the next one to be looked at.
+    /// Of ranked offsets, the next one to be looked at.
     distance: u64,
 }
 
@@ -236,40 +237,40 @@ impl Iterator for Entries<'_> {
             return None;
         }
         self.index += 1;
-        match footer.places {
-            Places::Dense => Some((index, footer.place(self.file, index)?)),
-            Places::Sparse { .. } => Some(footer.pair(self.file, index)),
-            Places::Ranked { sequences, .. } => {
-                let place = (self.distance..sequences).find_map(|distance| {
-                    footer.place(self.file, distance).map(|offset| (distance, offset))
+        match footer.form {
+            OffsetForm::Dense => Some((index, footer.record_offset(self.file, index)?)),
+            OffsetForm::Sparse { .. } => Some(footer.pair(self.file, index)),
+            OffsetForm::Ranked { sequences, .. } => {
+                let offset = (self.distance..sequences).find_map(|distance| {
+                    footer.record_offset(self.file, distance).map(|offset| (distance, offset))
                 })?;
-                self.distance = place.0 + 1;
-                Some(place)
+                self.distance = offset.0 + 1;
+                Some(offset)
             }
         }
     }
 }
 
-/// The footer's bytes for `places`.
+/// The footer's bytes for `offsets`.
 pub(crate) fn encode_footer(
     store_identity: u64,
     number: u64,
     first_sequence: u64,
     offset: u64,
-    places: impl ExactSizeIterator<Item = u32>,
+    offsets: impl ExactSizeIterator<Item = u32>,
 ) -> Vec<u8> {
-    let count = places.len() as u64;
+    let count = offsets.len() as u64;
     let mut bytes = Vec::with_capacity(footer_length(count) as usize);
-    for place in places {
-        bytes.extend_from_slice(&place.to_le_bytes());
+    for offset in offsets {
+        bytes.extend_from_slice(&offset.to_le_bytes());
     }
-    bytes.resize((count * PLACE_LENGTH).next_multiple_of(8) as usize, 0);
+    bytes.resize((count * OFFSET_LENGTH).next_multiple_of(8) as usize, 0);
     let last_sequence = first_sequence + count - 1;
     close(bytes, [store_identity, number], KIND_DENSE, count, last_sequence, offset)
 }
 
 /// The footer's bytes for a collected segment that stands for the sequence numbers from
-/// `first_sequence` up to `last_sequence`: `pairs` of distance from the first one and place,
+/// `first_sequence` up to `last_sequence`: `pairs` of distance from the first one and offset,
 /// ascending. They are laid down in whichever way takes less room.
 pub(crate) fn encode_collected_footer(
     store_identity: u64,
@@ -284,13 +285,13 @@ pub(crate) fn encode_collected_footer(
     let mut bytes = Vec::new();
     if is_ranked {
         bytes = ranked::encode_units(pairs.iter().map(|(distance, _)| *distance), sequences);
-        let places = bytes.len();
-        bytes.extend(pairs.iter().flat_map(|(_, place)| place.to_le_bytes()));
-        bytes.resize(places + (count * PLACE_LENGTH).next_multiple_of(8) as usize, 0);
+        let offsets = bytes.len();
+        bytes.extend(pairs.iter().flat_map(|(_, offset)| offset.to_le_bytes()));
+        bytes.resize(offsets + (count * OFFSET_LENGTH).next_multiple_of(8) as usize, 0);
     } else {
-        for (distance, place) in pairs {
+        for (distance, offset) in pairs {
             bytes.extend_from_slice(&distance.to_le_bytes());
-            bytes.extend_from_slice(&place.to_le_bytes());
+            bytes.extend_from_slice(&offset.to_le_bytes());
         }
     }
     bytes.extend_from_slice(&clean_sequence.to_le_bytes());
@@ -316,7 +317,7 @@ fn close(
     bytes
 }
 
-/// Where the footer begins whose fixed part ends a file of `length` bytes, if it is one and lies
+/// The beginning of the footer whose fixed part ends a file of `length` bytes, if it is one and lies
 /// within the file. Nothing else is checked.
 pub(super) fn footer_offset(
     fixed: &[u8; FOOTER_FIXED_LENGTH as usize],
@@ -344,13 +345,13 @@ pub(crate) fn decode_footer(
     let range = last_sequence.checked_sub(first_sequence).ok_or(NoFooter::Damaged)?;
     // As many bits as a file can have: what does not fit is refused below.
     let sequences = range.saturating_add(1).min(file.len() as u64 * 8);
-    let places = match kind {
-        KIND_DENSE => Places::Dense,
-        KIND_SPARSE => Places::Sparse { clean_sequence: 0 },
-        KIND_RANKED => Places::Ranked { clean_sequence: 0, sequences },
+    let form = match kind {
+        KIND_DENSE => OffsetForm::Dense,
+        KIND_SPARSE => OffsetForm::Sparse { clean_sequence: 0 },
+        KIND_RANKED => OffsetForm::Ranked { clean_sequence: 0, sequences },
         _ => return Err(NoFooter::Damaged),
     };
-    let mut footer = Footer { offset, count, last_sequence, places };
+    let mut footer = Footer { offset, count, last_sequence, form };
     let fits = offset.checked_add(footer.length()) == Some(file.len() as u64)
         && offset >= crate::codec::FILE_HEADER_LENGTH as u64
         && offset.is_multiple_of(8);
@@ -361,13 +362,13 @@ pub(crate) fn decode_footer(
     if checksum(checksum_seed(&[store_identity, number]), covered) != read_u32(fixed, 24) {
         return Err(NoFooter::Damaged);
     }
-    let is_sound = match &mut footer.places {
-        Places::Dense => count > 0 && u64::from(count) - 1 == range,
-        Places::Sparse { clean_sequence } => {
+    let is_sound = match &mut footer.form {
+        OffsetForm::Dense => count > 0 && u64::from(count) - 1 == range,
+        OffsetForm::Sparse { clean_sequence } => {
             *clean_sequence = read_u64(file, fixed_offset - 8);
             is_ascending(&footer, file, range)
         }
-        Places::Ranked { clean_sequence, sequences } => {
+        OffsetForm::Ranked { clean_sequence, sequences } => {
             *clean_sequence = read_u64(file, fixed_offset - 8);
             ranked::are_sound(file, offset as usize, *sequences, u64::from(count))
         }
@@ -375,7 +376,7 @@ pub(crate) fn decode_footer(
     if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }
 }
 
-/// Whether the distances ascend, up to `range`.
+/// Says whether the distances ascend, up to `range`.
 fn is_ascending(footer: &Footer, file: &[u8], range: u64) -> bool {
     let mut next = 0;
     (0..u64::from(footer.count)).all(|index| {
@@ -419,10 +420,10 @@ mod tests {
         assert_eq!(footer_offset(fixed, file.len() as u64), Some(96));
         assert_eq!((footer_offset(fixed, 96), footer_offset(&[0; 32], 500)), (None, None));
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        let places = Places::Dense;
-        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, places });
-        assert_eq!(footer.place(&file, 2), Some(80));
-        assert_eq!(footer.place(&file, 3), None);
+        let form = OffsetForm::Dense;
+        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, form });
+        assert_eq!(footer.record_offset(&file, 2), Some(80));
+        assert_eq!(footer.record_offset(&file, 3), None);
         check_flips(&file);
     }
 
@@ -430,17 +431,17 @@ mod tests {
     fn the_footer_of_a_collected_segment_returns_even_if_nothing_is_left() {
         let file = collected((10..14).chain(20..40), 150);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        let places = Places::Ranked { clean_sequence: 77, sequences: 51 };
-        assert_eq!(footer, Footer { offset: 96, count: 24, last_sequence: 150, places });
+        let form = OffsetForm::Ranked { clean_sequence: 77, sequences: 51 };
+        assert_eq!(footer, Footer { offset: 96, count: 24, last_sequence: 150, form });
         check_flips(&file);
         let file = collected([2, 3, 8].into_iter(), 110);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        let places = Places::Sparse { clean_sequence: 77 };
-        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 110, places });
+        let form = OffsetForm::Sparse { clean_sequence: 77 };
+        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 110, form });
         check_flips(&file);
         let empty = collected(std::iter::empty(), 110);
         let footer = decode_footer(&empty, 5, 6, 100).unwrap();
-        assert_eq!((footer.count, footer.place(&empty, 0)), (0, None));
+        assert_eq!((footer.count, footer.record_offset(&empty, 0)), (0, None));
         let beyond = collected([2, 11].into_iter(), 110);
         assert_eq!(decode_footer(&beyond, 5, 6, 100), Err(NoFooter::Damaged));
         let disordered = collected([2, 2].into_iter(), 110);
@@ -462,8 +463,8 @@ mod tests {
             let around = distances.iter().flat_map(|at| [at.saturating_sub(1), *at, at + 1]);
             for distance in around.chain([0, 5_000]).take(5_000) {
                 let expected = distances.binary_search(&distance).is_ok();
-                let place = footer.place(&file, u64::from(distance));
-                assert_eq!(place, expected.then_some((u64::from(distance) + 12) * 8));
+                let offset = footer.record_offset(&file, u64::from(distance));
+                assert_eq!(offset, expected.then_some((u64::from(distance) + 12) * 8));
             }
         }
     }

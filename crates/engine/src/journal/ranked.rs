@@ -1,7 +1,7 @@
-//! The places of a collected segment in which enough records are left: a bitmap of the sequence
-//! numbers that have one, with the count of those before every few bits, so that a place is found
-//! by one look at the bitmap, which is small enough for a processor's cache, and one at the places.
-//! Pairs of sequence number and place took twice the room and a search of three or four misses.
+//! The offsets of a collected segment in which enough records are left: a bitmap of the sequence
+//! numbers that have one, with the count of those before every few bits, so that an offset is found
+//! by one look at the bitmap, which is small enough for a processor's cache, and one at the offsets.
+//! Pairs of sequence number and offset took twice the room and a search of three or four misses.
 
 use crate::codec::{read_u32, read_u64};
 
@@ -9,7 +9,7 @@ use crate::codec::{read_u32, read_u64};
 const UNIT_LENGTH: usize = 16;
 /// Sequence numbers of a unit.
 const UNIT_BITS: u64 = 96;
-/// Where a unit's bits begin within it.
+/// The beginning of a unit's bits within it.
 const BITS_OFFSET: usize = 4;
 
 /// Units for `sequences` sequence numbers.
@@ -49,13 +49,13 @@ fn bits_at(bytes: &[u8], at: usize) -> (u32, u64) {
     (read_u32(bytes, at + BITS_OFFSET), read_u64(bytes, at + BITS_OFFSET + 4))
 }
 
-/// Where the unit of the sequence number at `distance` is behind the beginning of the units.
+/// The offset of the unit of the sequence number at `distance`, from the beginning of the units.
 #[inline]
 pub(super) fn unit_offset(distance: u64) -> usize {
     (distance / UNIT_BITS) as usize * UNIT_LENGTH
 }
 
-/// How many records stand before the one at `distance`, if there is one; the units begin at
+/// The number of records that stand before the one at `distance`, if there is one; the units begin at
 /// `begin` of `bytes`, and `distance` lies within them.
 #[inline]
 pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> {
@@ -71,7 +71,7 @@ pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> 
     Some(u64::from(read_u32(bytes, at)) + u64::from(before))
 }
 
-/// Whether the counts of the units for `sequences` sequence numbers, which begin at `begin`, agree
+/// Says whether the counts of the units for `sequences` sequence numbers, which begin at `begin`, agree
 /// with their bits, `count` of them in all, and none beyond the last sequence number.
 pub(super) fn are_sound(bytes: &[u8], begin: usize, sequences: u64, count: u64) -> bool {
     let mut rank = 0;

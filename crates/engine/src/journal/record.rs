@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{
-    INTERNAL_KEY_LENGTH_MAX, checksum, read_u16, read_u32, read_u64, split_internal_key,
+    INTERNAL_KEY_LENGTH_MAX, checksum, keys_equal, read_u16, read_u32, read_u64, split_internal_key,
 };
 use crate::compression::{Compression, unpack, unpacked_length};
-use crate::header_form::{HeaderForm, RECORD_ALIGNMENT, SEQUENCE_END, WRITTEN_AT_MAX_MS};
+use crate::header_form::{HeaderForm, SEQUENCE_END, WRITTEN_AT_MAX_MS};
 use crate::options::{HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 
 /// The least that a record takes, in bytes.
@@ -151,10 +151,10 @@ impl<'a> Record<'a> {
         self.form.padded_length(rest as u64)
     }
 
-    /// The record as it would be written now.
-    pub(crate) fn renewed(self) -> Record<'a> {
-        let form = HeaderForm::of(self.head.len(), self.written_at_ms, self.expires_at_ms);
-        Record { form, ..self }
+    /// Whether it puts `key` under `sequence`.
+    #[inline]
+    pub(crate) fn puts(&self, sequence: u64, key: &[u8]) -> bool {
+        self.sequence == sequence && self.kind == RecordKind::Put && keys_equal(self.key, key)
     }
 
     /// The fields behind the length, as words of which a short header has two.
@@ -211,17 +211,6 @@ impl<'a> Record<'a> {
         // SAFETY: the caller vouches for alignment and for the bytes.
         let word = unsafe { &*target.cast::<AtomicU64>() };
         word.store(first.to_le(), Ordering::Release);
-    }
-
-    /// The record as bytes, padding included.
-    pub(crate) fn laid_down(&self, store_seed: u32) -> Vec<u8> {
-        let mut memory = vec![0_u64; (self.padded_length() / RECORD_ALIGNMENT) as usize];
-        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else; words are
-        // bytes, all of which were written to.
-        unsafe {
-            self.lay_down(memory.as_mut_ptr().cast(), store_seed);
-            std::slice::from_raw_parts(memory.as_ptr().cast(), size_of_val(&*memory)).to_vec()
-        }
     }
 
     /// Reads the record at the front of `bytes`, which may go on beyond it, and checks it.
@@ -320,11 +309,19 @@ impl<'a> Record<'a> {
 mod tests {
     use super::*;
     use crate::compression::pack;
+    use crate::header_form::RECORD_ALIGNMENT;
 
     const SEED: u32 = 99;
 
+    /// The record as bytes, padding included.
     fn laid_down(record: &Record<'_>) -> Vec<u8> {
-        record.laid_down(SEED)
+        let mut memory = vec![0_u64; (record.padded_length() / RECORD_ALIGNMENT) as usize];
+        // SAFETY: the memory is aligned, zeroed, long enough, and known to nobody else; words are
+        // bytes, all of which were written to.
+        unsafe {
+            record.lay_down(memory.as_mut_ptr().cast(), SEED);
+            std::slice::from_raw_parts(memory.as_ptr().cast(), size_of_val(&*memory)).to_vec()
+        }
     }
 
     fn example() -> Record<'static> {
@@ -406,14 +403,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_long_header_is_renewed_only_if_a_short_one_says_as_much() {
-        let long = Record { form: HeaderForm::Long, ..short_example() };
-        assert_eq!(long.renewed(), short_example());
-        assert_eq!(example().renewed(), example());
-        assert_eq!(Record::decode(&laid_down(&long), SEED), Ok(long));
     }
 
     #[test]

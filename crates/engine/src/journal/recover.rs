@@ -1,35 +1,29 @@
-//! Opening: which segments there are, where the journal ends, and whether what is missing there was
-//! torn off or destroyed (`docs/format.md`, Recovery).
+//! Recovery: finds the segments and the end of the journal, and tells a torn tail from destruction
+//! (`docs/format.md`, Recovery).
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem, Map, MapMode};
-use pellucid_thread::{Condvar, Mutex};
 
-use super::append::Appender;
 use super::current::{Span, current_segments};
 use super::ends::{ASKED_TOGETHER, SegmentEnds};
+use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
-use super::gone::Gone;
-use super::roll::RollerState;
+use super::medium::MediumReads;
 use super::scan::{Scanned, find_stray, scan_records};
 use super::segment::{
-    HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
+    DroppedBytes, HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
 };
-use super::sync::Waiters;
-use super::{Journal, SegmentList};
+use super::segments::SegmentSet;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
-use crate::engine::SyncTimes;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
 
-/// What a journal is opened with.
+/// The settings of a journal.
 pub(crate) struct JournalSetting {
     pub(crate) file_system: Arc<dyn FileSystem>,
     pub(crate) directory: PathBuf,
@@ -44,7 +38,7 @@ pub(crate) struct JournalSetting {
 }
 
 /// A segment's file, opened and looked at, before anything is changed.
-struct Found {
+struct SegmentCandidate {
     number: u64,
     path: PathBuf,
     file: Arc<dyn File>,
@@ -54,22 +48,22 @@ struct Found {
     is_named_sealed: bool,
     dead_bytes: u64,
     marker_bytes: u64,
-    state: State,
+    state: CandidateState,
 }
 
-enum State {
+enum CandidateState {
     Sealed(Footer),
     Unsealed(Scanned),
 }
 
-/// What is to become of the files once all checks have passed.
+/// The fate of the files once all checks have passed.
 #[derive(Default)]
 struct Plan {
-    keep: Vec<Found>,
+    keep: Vec<SegmentCandidate>,
     remove: Vec<PathBuf>,
 }
 
-/// Where the journal tears off: what is missing, and where.
+/// The tear at which the journal ends: the missing record, and its location.
 struct Tear {
     path: PathBuf,
     offset: u64,
@@ -77,74 +71,50 @@ struct Tear {
     what: String,
 }
 
-impl Journal {
-    /// Opens the journal that goes with `manifest`, cuts a torn tail off, and leaves every segment
-    /// sealed and everything on the medium.
-    pub(crate) fn open(
-        setting: JournalSetting,
-        manifest: &Manifest,
-    ) -> Result<(Journal, Appender)> {
-        let recovery = Recovery {
-            file_system: &*setting.file_system,
-            directory: &setting.directory,
-            manifest,
-            store_seed: checksum_seed(&[manifest.store_identity]),
-            boot_identity: setting.file_system.boot_identity(),
-        };
-        let (names, mut remove) = recovery.list()?;
-        let highest_number = names.last().copied().unwrap_or(0);
-        let found = recovery.find(&names, &mut remove)?;
-        let found = recovery.without_replaced(found, &mut remove);
-        let mut plan = recovery.judge(found)?;
-        plan.remove.append(&mut remove);
-        let segments = recovery.carry_out(plan)?;
-        let last_sequence = segments
-            .last()
-            .and_then(|segment| segment.footer())
-            .map_or(manifest.flushed_sequence, |footer| footer.last_sequence);
-        let journal = Journal {
-            store_identity: manifest.store_identity,
-            store_seed: recovery.store_seed,
-            boot_identity: recovery.boot_identity,
-            file_system: setting.file_system,
-            directory: setting.directory,
-            clock: setting.clock,
-            time: setting.time,
-            activity: setting.activity,
-            segment_size_bytes: setting.segment_size_bytes,
-            segment_records_max: setting.segment_records_max,
-            slow_reads: AtomicU32::new(0),
-            slow_turns: AtomicU32::new(0),
-            disk_files: Arc::default(),
-            gone: Arc::default(),
-            segments: ArcSwap::from_pointee(SegmentList::of(segments)),
-            segments_change: Mutex::new(()),
-            books: Mutex::default(),
-            collection: super::collect::CollectionCounters::default(),
-            next_number: AtomicU64::new(highest_number + 1),
-            appended: AtomicU64::new(last_sequence),
-            durable: AtomicU64::new(last_sequence),
-            syncs: AtomicU64::new(0),
-            prefers_large: AtomicBool::new(false),
-            waits: super::sync::WaitTimes::default(),
-            syncing: Mutex::new(SyncTimes::default()),
-            poison: OnceLock::new(),
-            roller: Mutex::new(RollerState::default()),
-            roller_changed: Condvar::new(),
-            waiters: Mutex::new(Waiters::default()),
-            waiters_changed: Condvar::for_work(),
-        };
-        Ok((journal, Appender::after(last_sequence)))
-    }
+/// A journal that is recovered: every segment is sealed, and everything is on the medium.
+pub(super) struct Recovered {
+    pub(super) files: Arc<SegmentFiles>,
+    pub(super) segments: Arc<SegmentSet>,
+    pub(super) last_sequence: u64,
 }
 
-impl Found {
+/// Recovers the journal that goes with `manifest`, and cuts a torn tail off.
+pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Recovered> {
+    let recovery = Recovery {
+        file_system: &*setting.file_system,
+        directory: &setting.directory,
+        manifest,
+        store_seed: checksum_seed(&[manifest.store_identity]),
+        boot_identity: setting.file_system.boot_identity(),
+    };
+    let (names, mut remove) = recovery.list()?;
+    let highest_number = names.last().copied().unwrap_or(0);
+    let found = recovery.find(&names, &mut remove)?;
+    let found = recovery.without_replaced(found, &mut remove);
+    let mut plan = recovery.judge(found)?;
+    plan.remove.append(&mut remove);
+    let segments = recovery.carry_out(plan)?;
+    let last_sequence = segments
+        .last()
+        .and_then(|segment| segment.footer())
+        .map_or(manifest.flushed_sequence, |footer| footer.last_sequence);
+    let JournalSetting { file_system, directory, clock, .. } = setting;
+    let identity = manifest.store_identity;
+    let files = SegmentFiles::new(file_system, directory, identity, highest_number + 1);
+    let files = Arc::new(files);
+    let segments = SegmentSet::new(Arc::clone(&files), segments, MediumReads::new(clock));
+    Ok(Recovered { files, segments: Arc::new(segments), last_sequence })
+}
+
+impl SegmentCandidate {
     fn span(&self) -> Span {
         let first_sequence = self.header.first_sequence;
         let (last_sequence, is_collected) = match &self.state {
-            State::Sealed(footer) => (footer.last_sequence, footer.clean_sequence().is_some()),
-            State::Unsealed(scanned) => {
-                ((first_sequence + scanned.places.len() as u64).saturating_sub(1), false)
+            CandidateState::Sealed(footer) => {
+                (footer.last_sequence, footer.clean_sequence().is_some())
+            }
+            CandidateState::Unsealed(scanned) => {
+                ((first_sequence + scanned.offsets.len() as u64).saturating_sub(1), false)
             }
         };
         Span { number: self.number, first_sequence, last_sequence, is_collected }
@@ -175,13 +145,13 @@ impl Recovery<'_> {
         Ok((numbers, unfinished.map(|name| folder.join(name)).collect()))
     }
 
-    /// What the manifest says of segment `number`.
+    /// The facts of segment `number` in the manifest.
     fn facts(&self, number: u64) -> Option<&SegmentFacts> {
         self.manifest.segments.iter().find(|facts| facts.number == number)
     }
 
     /// Opens the segments, and puts those that were never begun on the list to `remove`.
-    fn find(&self, numbers: &[u64], remove: &mut Vec<PathBuf>) -> Result<Vec<Found>> {
+    fn find(&self, numbers: &[u64], remove: &mut Vec<PathBuf>) -> Result<Vec<SegmentCandidate>> {
         for facts in &self.manifest.segments {
             let is_needed =
                 facts.last_sequence != 0 || facts.first_sequence <= self.manifest.flushed_sequence;
@@ -207,7 +177,7 @@ impl Recovery<'_> {
     }
 
     /// Looks at a segment; `None` if it was never begun.
-    fn look_at(&self, segment: SegmentEnds) -> Result<Option<Found>> {
+    fn look_at(&self, segment: SegmentEnds) -> Result<Option<SegmentCandidate>> {
         let SegmentEnds { number, path, file, length } = segment;
         let failed = |error| Error::io("open", &path, error);
         let facts = self.facts(number);
@@ -228,15 +198,15 @@ impl Recovery<'_> {
         let map = file.map(length, MapMode::Read).map_err(failed)?;
         let first = header.first_sequence;
         let state = match decode_footer(map.bytes(), identity, number, first) {
-            Ok(footer) => State::Sealed(footer),
+            Ok(footer) => CandidateState::Sealed(footer),
             Err(NoFooter::Unsealed | NoFooter::Damaged) if !is_named_sealed => {
-                State::Unsealed(scan_records(map.bytes(), self.store_seed, first))
+                CandidateState::Unsealed(scan_records(map.bytes(), self.store_seed, first))
             }
             Err(_) => return Err(Error::corruption(&path, length, "the footer is damaged")),
         };
         let (dead_bytes, marker_bytes) =
             facts.map_or((0, 0), |facts| (facts.dead_bytes, facts.marker_bytes));
-        Ok(Some(Found {
+        Ok(Some(SegmentCandidate {
             number,
             path,
             file,
@@ -249,10 +219,14 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Leaves out, and puts on the list to `remove`, what a collection left behind when the process
-    /// ended: segments that others stand for. The rest comes back in order of the sequence.
-    fn without_replaced(&self, found: Vec<Found>, remove: &mut Vec<PathBuf>) -> Vec<Found> {
-        let spans: Vec<Span> = found.iter().map(Found::span).collect();
+    /// Leaves out, and puts on the list to `remove`, the segments that garbage collection left behind
+    /// when the process ended: others stand for them. The rest comes back in order of the sequence.
+    fn without_replaced(
+        &self,
+        found: Vec<SegmentCandidate>,
+        remove: &mut Vec<PathBuf>,
+    ) -> Vec<SegmentCandidate> {
+        let spans: Vec<Span> = found.iter().map(SegmentCandidate::span).collect();
         let is_current = current_segments(&spans, self.manifest);
         let mut kept = Vec::with_capacity(found.len());
         for (segment, is_current) in found.into_iter().zip(is_current) {
@@ -267,7 +241,7 @@ impl Recovery<'_> {
     }
 
     /// Walks along the sequence to its end, and decides what is kept.
-    fn judge(&self, found: Vec<Found>) -> Result<Plan> {
+    fn judge(&self, found: Vec<SegmentCandidate>) -> Result<Plan> {
         let flushed = self.manifest.flushed_sequence;
         let named_first = self.manifest.segments.iter().map(|facts| facts.first_sequence).min();
         let mut expected = named_first.unwrap_or(flushed + 1);
@@ -281,15 +255,15 @@ impl Recovery<'_> {
         let mut rest = found.into_iter().peekable();
         while let Some(segment) = rest.next_if(|next| next.header.first_sequence == expected) {
             match &segment.state {
-                State::Sealed(footer) => {
+                CandidateState::Sealed(footer) => {
                     self.check_sealed(&segment, footer)?;
                     expected = footer.last_sequence + 1;
                     tear.offset = footer.offset;
                     tear.missing_sequence = expected;
                     tear.what = "the segment that should follow is missing".to_owned();
                 }
-                State::Unsealed(scanned) => {
-                    expected += scanned.places.len() as u64;
+                CandidateState::Unsealed(scanned) => {
+                    expected += scanned.offsets.len() as u64;
                     tear.offset = scanned.tear;
                     tear.missing_sequence = scanned.missing_sequence;
                     tear.what = scanned.damage.text().to_owned();
@@ -297,8 +271,8 @@ impl Recovery<'_> {
             }
             tear.path.clone_from(&segment.path);
             let is_torn = match &segment.state {
-                State::Sealed(_) => false,
-                State::Unsealed(_) => {
+                CandidateState::Sealed(_) => false,
+                CandidateState::Unsealed(_) => {
                     rest.peek().is_none_or(|next| next.header.first_sequence != expected)
                 }
             };
@@ -319,24 +293,20 @@ impl Recovery<'_> {
 
     /// Checks the records of a sealed segment that are to be replayed: what a sealed segment holds
     /// had been safe.
-    fn check_sealed(&self, segment: &Found, footer: &Footer) -> Result<()> {
+    fn check_sealed(&self, segment: &SegmentCandidate, footer: &Footer) -> Result<()> {
         let first = (self.manifest.flushed_sequence + 1).max(segment.header.first_sequence);
         if first > footer.last_sequence {
             return Ok(());
         }
         let reader = self.reader(segment, *footer);
         for (sequence, offset) in reader.entries().filter(|(sequence, _)| *sequence >= first) {
-            let record = reader.record_at(offset)?;
-            if record.sequence != sequence {
-                let what = format!("expected sequence {sequence}, found {}", record.sequence);
-                return Err(Error::corruption(&segment.path, offset, what));
-            }
+            reader.record_with(sequence, offset)?;
         }
         Ok(())
     }
 
     /// Looks behind the tear in the segment that it is in.
-    fn check_behind(&self, segment: &Found, tear: &Tear) -> Result<()> {
+    fn check_behind(&self, segment: &SegmentCandidate, tear: &Tear) -> Result<()> {
         let same_boot = self.is_same_boot(segment);
         let (bytes, missing) = (segment.map.bytes(), tear.missing_sequence);
         match find_stray(bytes, self.store_seed, tear.offset, missing, same_boot) {
@@ -346,9 +316,9 @@ impl Recovery<'_> {
     }
 
     /// Looks whether a segment behind the tear shows that the missing record had been safe.
-    fn check_dropped(&self, dropped: &Found, tear: &Tear) -> Result<()> {
+    fn check_dropped(&self, dropped: &SegmentCandidate, tear: &Tear) -> Result<()> {
         let path = &dropped.path;
-        if let State::Sealed(footer) = &dropped.state {
+        if let CandidateState::Sealed(footer) = &dropped.state {
             let last = footer.last_sequence;
             let why = format!("{} is sealed up to sequence {last}", path.display());
             return Err(tear.corruption(&why));
@@ -362,33 +332,23 @@ impl Recovery<'_> {
         }
     }
 
-    fn is_same_boot(&self, segment: &Found) -> bool {
+    fn is_same_boot(&self, segment: &SegmentCandidate) -> bool {
         self.boot_identity != [0; 16] && segment.header.boot_identity == self.boot_identity
     }
 
-    fn reader(&self, found: &Found, footer: Footer) -> Segment {
-        let shared = SegmentFile {
-            number: found.number,
-            path: found.path.clone(),
-            file: HeldFile::closed(),
-            disk_file: OnceLock::new(),
-            gone: Gone::default(),
-            map: Arc::clone(&found.map).into(),
-            store_seed: self.store_seed,
-            has_long_headers: found.header.has_long_headers(),
-            dead_bytes: AtomicU64::new(found.dead_bytes),
-            marker_bytes: AtomicU64::new(found.marker_bytes),
-            is_synced: AtomicBool::new(true),
-            is_large: AtomicBool::new(false),
-        };
+    fn reader(&self, found: &SegmentCandidate, footer: Footer) -> Segment {
+        let (path, map) = (found.path.clone(), Arc::clone(&found.map));
+        let shared = SegmentFile::new(found.number, path, HeldFile::closed(), map, self.store_seed);
+        let (dead_bytes, marker_bytes) = (found.dead_bytes, found.marker_bytes);
+        shared.count_dropped(DroppedBytes { dead_bytes, marker_bytes });
         Segment::sealed(Arc::new(shared), found.header.first_sequence, footer)
     }
 
-    /// Removes what is dropped, seals what was not sealed, and makes both durable.
+    /// Removes the dropped segments, seals those that were not sealed, and makes both durable.
     fn carry_out(&self, mut plan: Plan) -> Result<Vec<Arc<Segment>>> {
-        let is_empty = |found: &Found| match &found.state {
-            State::Sealed(_) => false,
-            State::Unsealed(scanned) => scanned.places.is_empty(),
+        let is_empty = |found: &SegmentCandidate| match &found.state {
+            CandidateState::Sealed(_) => false,
+            CandidateState::Unsealed(scanned) => scanned.offsets.is_empty(),
         };
         plan.keep.retain(|found| {
             let keep = !is_empty(found);
@@ -411,10 +371,10 @@ impl Recovery<'_> {
     }
 
     /// Makes a kept segment a sealed one on the medium.
-    fn settle(&self, mut found: Found) -> Result<Segment> {
+    fn settle(&self, mut found: SegmentCandidate) -> Result<Segment> {
         let failed = |error| Error::io("seal", &found.path, error);
         let footer = match &found.state {
-            State::Sealed(footer) => {
+            CandidateState::Sealed(footer) => {
                 if !found.is_named_sealed {
                     found.file.sync().map_err(failed)?;
                 }
@@ -422,11 +382,11 @@ impl Recovery<'_> {
                 found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
                 *footer
             }
-            State::Unsealed(scanned) => {
+            CandidateState::Unsealed(scanned) => {
                 let first = found.header.first_sequence;
                 let identity = self.manifest.store_identity;
-                let places = scanned.places.iter().copied();
-                let footer = encode_footer(identity, found.number, first, scanned.end, places);
+                let offsets = scanned.offsets.iter().copied();
+                let footer = encode_footer(identity, found.number, first, scanned.end, offsets);
                 let length = scanned.end + footer.len() as u64;
                 // The records become durable before the footer that vouches for them.
                 found.file.sync().map_err(failed)?;

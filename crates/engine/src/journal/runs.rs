@@ -1,8 +1,10 @@
-//! Places that need no look-up: where neighbouring records are of one length, the place of one
+//! Offsets that need no look-up: where neighbouring records are of one length, the offset of one
 //! follows from its number. A segment whose records come in a few such runs, as with values of one
 //! size, is described by them, in a line or two that stay in a processor's cache, while its array
-//! of places would be waited for. It is only another way to the same numbers, made from the array
+//! of offsets would be waited for. It is only another way to the same numbers, made from the array
 //! when the segment is opened; a segment of many lengths has none.
+
+use crate::header_form::RECORD_ALIGNMENT;
 
 /// Runs of a segment at most. A sync mark, of which a sealed segment has a few, begins a new one.
 const RUNS_MAX: usize = 6;
@@ -12,13 +14,13 @@ const RUNS_MAX: usize = 6;
 struct Run {
     /// The number of its first record.
     first: u32,
-    /// The place of that one.
-    place: u32,
-    /// How far the place of each further one is from the one before.
+    /// The offset of that one.
+    offset: u32,
+    /// The distance of the offset of each further one from the one before.
     step: u32,
 }
 
-/// The places of a segment's records, in runs.
+/// The offsets of a segment's records, in runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Runs {
     /// Of those after the first one, as many as there are; the others begin beyond all records.
@@ -27,30 +29,30 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The runs of `places`, if there are few enough of them.
-    pub(super) fn of(mut places: impl Iterator<Item = u32>) -> Option<Runs> {
-        let place = places.next()?;
+    /// The runs of `offsets`, if there are few enough of them.
+    pub(super) fn of(mut offsets: impl Iterator<Item = u32>) -> Option<Runs> {
+        let offset = offsets.next()?;
         let beyond = Run { first: u32::MAX, ..Run::default() };
         let mut runs = [beyond; RUNS_MAX];
-        runs[0] = Run { first: 0, place, step: 0 };
-        let (mut last, mut before) = (0, place);
-        for (number, place) in (1_u32..).zip(places) {
-            let step = place.checked_sub(before)?;
+        runs[0] = Run { first: 0, offset, step: 0 };
+        let (mut last, mut before) = (0, offset);
+        for (number, offset) in (1_u32..).zip(offsets) {
+            let step = offset.checked_sub(before)?;
             if number - runs[last].first == 1 {
                 runs[last].step = step;
             } else if runs[last].step != step {
                 last += 1;
-                *runs.get_mut(last)? = Run { first: number, place, step: 0 };
+                *runs.get_mut(last)? = Run { first: number, offset, step: 0 };
             }
-            before = place;
+            before = offset;
         }
         let [first, further @ ..] = runs;
         Some(Runs { further, first })
     }
 
-    /// The place of record `number`, which must be below the number of records.
+    /// The offset of record `number`, in bytes; it must be below the number of records.
     #[inline]
-    pub(super) fn place(&self, number: u64) -> u64 {
+    pub(super) fn offset(&self, number: u64) -> u64 {
         let number = number as u32;
         let mut run = &self.first;
         for further in &self.further {
@@ -58,7 +60,8 @@ impl Runs {
                 run = further;
             }
         }
-        u64::from(run.place) + u64::from(number - run.first) * u64::from(run.step)
+        let units = u64::from(run.offset) + u64::from(number - run.first) * u64::from(run.step);
+        units * RECORD_ALIGNMENT
     }
 }
 
@@ -73,15 +76,15 @@ mod tests {
         fn runs_say_what_the_places_say(
             runs in prop::collection::vec((1_u32..50, 1_usize..20), 0..8),
         ) {
-            let mut places = vec![8];
+            let mut offsets = vec![8];
             for (step, count) in runs {
                 for _ in 0..count {
-                    places.push(places[places.len() - 1] + step);
+                    offsets.push(offsets[offsets.len() - 1] + step);
                 }
             }
-            if let Some(runs) = Runs::of(places.iter().copied()) {
-                for (number, place) in places.iter().enumerate() {
-                    prop_assert_eq!(runs.place(number as u64), u64::from(*place));
+            if let Some(runs) = Runs::of(offsets.iter().copied()) {
+                for (number, offset) in offsets.iter().enumerate() {
+                    prop_assert_eq!(runs.offset(number as u64), u64::from(*offset) * 8);
                 }
             }
         }

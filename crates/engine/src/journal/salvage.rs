@@ -16,8 +16,8 @@ use crate::header_form::RECORD_ALIGNMENT;
 /// it.
 const SEQUENCES_MAX: u64 = 1 << 32;
 
-/// What a walk through a segment comes across.
-pub(crate) enum Found {
+/// A stretch of a segment, as a walk through it finds it.
+pub(crate) enum Stretch {
     /// An intact record; its length includes the padding.
     Record { sequence: u64, offset: u64, length: u64 },
     /// Bytes that are none, with the sequence numbers of the records around them.
@@ -30,7 +30,7 @@ pub(crate) fn walk_records(
     file: &[u8],
     (identity, number, seed): (u64, u64, u32),
     first_sequence: u64,
-    mut visit: impl FnMut(Found),
+    mut visit: impl FnMut(Stretch),
 ) {
     let footer = decode_footer(file, identity, number, first_sequence).ok();
     let end = footer.map_or(file.len(), |footer| footer.offset as usize);
@@ -48,7 +48,7 @@ pub(crate) fn walk_records(
                 }
                 if !is_mark {
                     let (sequence, offset) = (record.sequence, offset as u64);
-                    visit(Found::Record { sequence, offset, length: length as u64 });
+                    visit(Stretch::Record { sequence, offset, length: length as u64 });
                 }
                 after = Some(record.sequence);
                 offset += length;
@@ -71,11 +71,11 @@ fn report(
     from: usize,
     to: usize,
     (after, before): (Option<u64>, Option<u64>),
-    visit: &mut impl FnMut(Found),
+    visit: &mut impl FnMut(Stretch),
 ) {
     let is_empty = before.is_none() && bytes[from..to].iter().all(|byte| *byte == 0);
     if !is_empty {
-        visit(Found::Damage { offset: from as u64, length: (to - from) as u64, after, before });
+        visit(Stretch::Damage { offset: from as u64, length: (to - from) as u64, after, before });
     }
 }
 
@@ -94,18 +94,8 @@ fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, us
     Some((record, padded)).filter(|(_, padded)| *padded <= bytes.len())
 }
 
-/// The bytes of an intact record as they would be written now.
-pub(crate) fn renewed_bytes(bytes: Cow<'_, [u8]>, seed: u32) -> Cow<'_, [u8]> {
-    match Record::decode(&bytes, seed) {
-        Ok(record) if record.renewed().form != record.form => {
-            record.renewed().laid_down(seed).into()
-        }
-        _ => bytes,
-    }
-}
-
 /// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and
-/// holds `records`, ascending: sequence number and bytes with the padding, as they are written now.
+/// holds `records`, ascending: sequence number and bytes with the padding.
 pub(crate) fn write_segment<'a>(
     files: &dyn FileSystem,
     path: &Path,

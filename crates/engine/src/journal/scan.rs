@@ -1,19 +1,19 @@
-//! Reading a segment that was not sealed, from its beginning to where it tears off.
+//! Reading a segment that was not sealed, from its beginning to its tear.
 
 use super::record::{Damage, RECORD_LENGTH_MIN, Record, peek};
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::header_form::RECORD_ALIGNMENT;
 
-/// What a segment holds up to its end or its tear.
+/// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scanned {
-    /// The place of each record of a batch that is there in full.
-    pub(crate) places: Vec<u32>,
+    /// The offset of each record of a batch that is there in full.
+    pub(crate) offsets: Vec<u32>,
     /// The end of the last batch that is there in full, and of the marks behind it.
     pub(crate) end: u64,
-    /// Where the first bytes are that are no next record.
+    /// The offset of the first bytes that are no next record.
     pub(crate) tear: u64,
-    /// Why they are none.
+    /// The reason why they are none.
     pub(crate) damage: Damage,
     /// The sequence number of the record that is missing at the tear.
     pub(crate) missing_sequence: u64,
@@ -23,14 +23,14 @@ pub(crate) struct Scanned {
 pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) -> Scanned {
     let start = FILE_HEADER_LENGTH as u64;
     let mut scanned = Scanned {
-        places: Vec::new(),
+        offsets: Vec::new(),
         end: start,
         tear: start,
         damage: Damage::Nothing,
         missing_sequence: first_sequence,
     };
-    // The places of the batch being read: dropped with it if its end is missing.
-    let mut places = Vec::new();
+    // The offsets of the batch being read: dropped with it if its end is missing.
+    let mut offsets = Vec::new();
     let mut is_within_batch = false;
     loop {
         let rest = file.get(scanned.tear as usize..).unwrap_or_default();
@@ -44,20 +44,19 @@ pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) ->
         let is_mark = record.marked_sequence().is_some();
         let expected =
             if is_mark { scanned.missing_sequence - 1 } else { scanned.missing_sequence };
-        // A mark may stand within a batch: some were written there.
         if record.sequence != expected {
             scanned.damage = Damage::Fields;
             return scanned;
         }
         if !is_mark {
-            places.push((scanned.tear / RECORD_ALIGNMENT) as u32);
+            offsets.push((scanned.tear / RECORD_ALIGNMENT) as u32);
             is_within_batch = record.batch_goes_on;
             scanned.missing_sequence += 1;
         }
         scanned.tear += record.padded_length();
         if !is_within_batch {
             scanned.end = scanned.tear;
-            scanned.places.append(&mut places);
+            scanned.offsets.append(&mut offsets);
         }
     }
 }
@@ -71,7 +70,7 @@ pub(crate) struct Stray {
     pub(crate) marked_sequence: Option<u64>,
 }
 
-/// Looks behind a tear for what shows that the bytes there had been safe: the first valid record at
+/// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid record at
 /// or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that vouches
 /// for that sequence number.
 pub(crate) fn find_stray(

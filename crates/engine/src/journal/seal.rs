@@ -1,52 +1,122 @@
-//! Sealing: what becomes of a full segment, off the write path. Its records become durable, it gets
-//! its footer, and the rest of its space is given back.
+//! Sealing: the end of a full segment, off the write path. Its records become durable, it gets its
+//! footer, and the rest of its space is given back.
 
+use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use pellucid_thread::{Indivisible, start_job};
+use pellucid_account::Activity;
+use pellucid_clock::Clock;
+use pellucid_thread::{Condvar, Indivisible, Mutex, start_job};
 
-use super::append::{Active, Appender};
+use super::files::{SEGMENTS, SegmentFiles};
 use super::footer::{decode_footer, encode_footer};
-use super::roll::SEGMENTS;
 use super::segment::Segment;
-use super::{Journal, lock};
+use super::segments::SegmentSet;
+use super::sync::GroupSync;
 use crate::error::{Error, Result};
+use crate::header_form::RECORD_ALIGNMENT;
 use crate::jobs;
+use crate::locks::lock;
 
+/// The name of the thread. It is another than the one that prepares segments, because a seal waits
+/// for the medium, and writers must not wait for the next segment meanwhile.
+const SEAL_THREAD: &str = "pellucid-seal";
 /// Segments that may wait for their seal before writers wait too.
-pub(super) const SEALING_MAX: usize = 8;
+const SEALING_MAX: usize = 8;
+/// How long a writer waits for the thread before it says so.
+const SEAL_WAIT_MAX: Duration = Duration::from_secs(60);
 
-impl Journal {
-    /// Gives a full segment to the thread that seals, or seals it here if there is none.
-    pub(super) fn hand_over_for_sealing(&self, full: Active) -> Result<()> {
-        let mut roller = lock(&self.roller);
-        if !roller.is_running {
-            drop(roller);
+/// A segment that takes no more records.
+pub(super) struct FullSegment {
+    pub(super) segment: Arc<Segment>,
+    /// The end of its records.
+    pub(super) end: u64,
+    /// The number of its records.
+    pub(super) count: u64,
+}
+
+/// The work of the thread.
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<FullSegment>,
+    /// Whether a seal is under way.
+    is_sealing: bool,
+    is_running: bool,
+    is_stopping: bool,
+}
+
+/// Seals segments, on a thread of its own if there is one.
+pub(super) struct Sealer {
+    files: Arc<SegmentFiles>,
+    segments: Arc<SegmentSet>,
+    sync: Arc<GroupSync>,
+    clock: Clock,
+    /// Jobs are noted here.
+    activity: Activity,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Sealer {
+    pub(super) fn new(
+        files: Arc<SegmentFiles>,
+        segments: Arc<SegmentSet>,
+        sync: Arc<GroupSync>,
+        (clock, activity): (Clock, Activity),
+    ) -> Sealer {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Sealer { files, segments, sync, clock, activity, state, changed }
+    }
+
+    /// Waits until few enough segments wait for their seal.
+    pub(super) fn wait_for_room(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        while state.waiting.len() >= SEALING_MAX {
+            self.sync.check_poison()?;
+            let wait = self.changed.wait_timeout(state, SEAL_WAIT_MAX);
+            let (changed, wait) = wait.unwrap_or_else(PoisonError::into_inner);
+            state = changed;
+            if wait.timed_out() {
+                let late = io::Error::from(io::ErrorKind::TimedOut);
+                return Err(Error::io("seal segments in", self.files.directory(), late));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a full segment to the thread, or seals it here if there is none.
+    pub(super) fn offload(&self, full: FullSegment) -> Result<()> {
+        let mut state = lock(&self.state);
+        if !state.is_running {
+            drop(state);
             return self.seal(&full);
         }
-        roller.to_seal.push_back(full);
-        drop(roller);
-        self.roller_changed.notify_all();
+        state.waiting.push_back(full);
+        drop(state);
+        self.changed.notify_all();
         Ok(())
     }
 
     /// Seals a segment: its records become durable, then the footer is written into the space
     /// reserved for it, the rest is given back, and that becomes durable.
-    fn seal(&self, full: &Active) -> Result<()> {
-        self.check_poison()?;
+    pub(super) fn seal(&self, full: &FullSegment) -> Result<()> {
+        self.sync.check_poison()?;
         let _whole = Indivisible::begin();
         let shared = &full.segment.shared;
         if full.count == 0 {
-            self.change_segments(|segments| {
+            self.segments.change(|segments| {
                 segments.retain(|segment| segment.shared.number != shared.number);
             });
-            self.discard(shared);
+            self.files.remove(&shared.path);
             return Ok(());
         }
-        let sealed = self.write_seal(full).map_err(|error| self.poison(&error))?;
+        let sealed = self.write_footer(full).map_err(|error| self.sync.poison(&error))?;
         let last = full.segment.first_sequence + full.count - 1;
-        self.change_segments(|segments| {
+        self.segments.change(|segments| {
             for segment in segments.iter_mut() {
                 if segment.shared.number == shared.number {
                     *segment = Arc::clone(&sealed);
@@ -55,23 +125,23 @@ impl Journal {
         });
         shared.is_synced.store(true, Ordering::Release);
         shared.file.close();
-        self.durable.fetch_max(last, Ordering::AcqRel);
+        self.sync.note_durable(last);
         Ok(())
     }
 
-    fn write_seal(&self, full: &Active) -> Result<Arc<Segment>> {
-        let segment = &full.segment;
-        let shared = &segment.shared;
+    fn write_footer(&self, full: &FullSegment) -> Result<Arc<Segment>> {
+        let (segment, shared) = (&full.segment, &full.segment.shared);
         let failed = |error| Error::io("seal", &shared.path, error);
         // Of a fill of 5.2 s, the system's search for the places that pages of full segments were
         // mapped at took 1.05 s of processor time.
         shared.map.settle();
         shared.file.sync().map_err(failed)?;
-        let first = segment.first_sequence;
-        let places = (0..full.count as usize)
-            .map(|index| segment.place(first + index as u64))
-            .map(|place| (place.expect("every record has a place") / 8) as u32);
-        let footer = encode_footer(self.store_identity, shared.number, first, full.end, places);
+        let (identity, first) = (self.files.store_identity(), segment.first_sequence);
+        let offsets = (0..full.count as usize).map(|index| {
+            let offset = segment.offset(first + index as u64);
+            (offset.expect("every record has an offset") / RECORD_ALIGNMENT) as u32
+        });
+        let footer = encode_footer(identity, shared.number, first, full.end, offsets);
         let length = full.end as usize + footer.len();
         assert!(length <= shared.map.length(), "room for the footer was reserved");
         // SAFETY: the range is within the writable map, behind the last record; the writer has
@@ -85,61 +155,60 @@ impl Journal {
         shared.file.sync().map_err(failed)?;
         // SAFETY: as above; from here on nobody writes to the map.
         let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
-        let footer = decode_footer(bytes, self.store_identity, shared.number, first)
+        let footer = decode_footer(bytes, identity, shared.number, first)
             .expect("the footer was written a moment ago");
-        // A GET that misses the page cache would otherwise read what lies around it, too: up to
-        // what the disk reads ahead, which may be megabytes.
+        // A GET that misses the page cache would otherwise read the bytes around it, too: up to
+        // the disk's read-ahead, which may be megabytes.
         shared.map.expect_random();
         Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
     }
 
     /// Returns once every segment handed over is sealed. A failure has poisoned the journal.
-    fn wait_for_seals(&self) -> Result<()> {
-        let mut roller = lock(&self.roller);
-        while roller.is_sealing || !roller.to_seal.is_empty() {
-            self.check_poison()?;
-            roller = self.roller_changed.wait(roller).unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn wait(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        while state.is_sealing || !state.waiting.is_empty() {
+            self.sync.check_poison()?;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        self.check_poison()
+        self.sync.check_poison()
     }
 
-    /// Seals what is handed over, until it is asked to end and nothing waits any more.
-    pub(super) fn seal_segments(&self) {
+    /// Starts the thread.
+    pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let sealer = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(SEAL_THREAD.to_owned());
+        let thread = thread.spawn(move || sealer.seal_all())?;
+        lock(&self.state).is_running = true;
+        Ok(thread)
+    }
+
+    /// Asks the thread to seal the segments that wait, and to end.
+    pub(super) fn stop_thread(&self) {
+        lock(&self.state).is_stopping = true;
+        self.changed.notify_all();
+    }
+
+    /// Seals segments until it is asked to end and none waits any more.
+    fn seal_all(&self) {
         let _job = start_job(&SEGMENTS);
-        let mut roller = lock(&self.roller);
+        let mut state = lock(&self.state);
         loop {
-            if let Some(full) = roller.to_seal.pop_front() {
-                roller.is_sealing = true;
-                drop(roller);
+            if let Some(full) = state.waiting.pop_front() {
+                state.is_sealing = true;
+                drop(state);
                 // A failure has poisoned the journal, which tells everybody.
                 let noted = self.activity.begin(jobs::SEGMENT, self.clock);
                 let _ = self.seal(&full);
                 drop(noted);
-                roller = lock(&self.roller);
-                roller.is_sealing = false;
-                self.roller_changed.notify_all();
-            } else if roller.is_stopping {
+                state = lock(&self.state);
+                state.is_sealing = false;
+                self.changed.notify_all();
+            } else if state.is_stopping {
                 return;
             } else {
-                let changed = self.roller_changed.wait_for_work(roller);
-                roller = changed.unwrap_or_else(PoisonError::into_inner);
+                let changed = self.changed.wait_for_work(state);
+                state = changed.unwrap_or_else(PoisonError::into_inner);
             }
         }
-    }
-
-    /// Seals everything that was written so far. Under the writer lock.
-    pub(crate) fn seal_active(&self, appender: &mut Appender) -> Result<()> {
-        self.wait_for_seals()?;
-        appender.take_active().map_or(Ok(()), |active| self.seal(&active))
-    }
-
-    /// Seals the active segment and removes the spare, so that the next opening has nothing to
-    /// replay. Under the writer lock, for the last time.
-    pub(crate) fn close(&self, appender: &mut Appender) -> Result<()> {
-        self.seal_active(appender)?;
-        while let Some(spare) = self.take_spare()? {
-            self.discard(&spare);
-        }
-        Ok(())
     }
 }

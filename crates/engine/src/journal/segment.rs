@@ -2,26 +2,25 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pellucid_io::{File, FileSystem};
+use pellucid_io::{File, FileSystem, Map};
 use pellucid_thread::Mutex;
 
 use super::footer::Footer;
-use super::gone::{Gone, GoneCount};
-use super::link::DroppedBytes;
-use super::record::{RECORD_LENGTH_MIN, Record, RecordKind};
+use super::medium::DiskFileCount;
+use super::record::{RECORD_LENGTH_MIN, Record};
 use super::runs::Runs;
-use crate::codec::{FILE_HEADER_LENGTH, keys_equal};
+use super::unneeded::{UnneededCount, UnneededRecords};
+use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
-use crate::engine::lock;
 use crate::error::{Error, Result};
-use crate::header_form::{HeaderForm, LONG_MORE};
-use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
+use crate::header_form::HeaderForm;
+use crate::ledger::{self, CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
+use crate::locks::lock;
 use crate::mapped::Mapped;
-use crate::object::Value;
-use crate::resident::is_required;
+use crate::object::{Head, Value};
 
 /// Where the journal's segments lie within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -84,14 +83,16 @@ impl HeldFile {
 /// Files that are held open because records are read from the disk; beyond, each read opens its
 /// file.
 const DISK_FILES_MAX: usize = 64;
-
-/// The files that are held open for reads from the disk, counted.
-pub(crate) type DiskFiles = Arc<AtomicUsize>;
+/// Segments below it are not worth large pages, in bytes.
+const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
+/// So much of a segment's end has no large pages, in bytes: the pages around the footer are synced
+/// twice.
+const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
 
 /// A file that is held open for reads from the disk, as long as its segment is there.
-pub(crate) struct DiskFile {
+struct DiskFile {
     file: Arc<dyn File>,
-    count: DiskFiles,
+    count: DiskFileCount,
 }
 
 impl Drop for DiskFile {
@@ -100,28 +101,46 @@ impl Drop for DiskFile {
     }
 }
 
-/// What outlives the change from growing to sealed.
+/// The part of a segment that outlives the change from growing to sealed.
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    pub(crate) file: HeldFile,
+    pub(super) file: HeldFile,
     /// The file, once records were read from the disk.
-    pub(crate) disk_file: OnceLock<DiskFile>,
-    pub(crate) map: Mapped,
+    disk_file: OnceLock<DiskFile>,
+    pub(super) map: Mapped,
     /// The seed of the records' checksums.
-    pub(crate) store_seed: u32,
-    /// Whether all records have long headers: those of a segment of format version 1.
-    pub(crate) has_long_headers: bool,
+    pub(super) store_seed: u32,
     /// Record bytes that no key needs any more.
-    pub(crate) dead_bytes: AtomicU64,
+    dead_bytes: AtomicU64,
     /// Record bytes of markers that the ledger names no more ([`SegmentFacts::marker_bytes`]).
-    pub(crate) marker_bytes: AtomicU64,
+    marker_bytes: AtomicU64,
     /// Whether no more records come and all of them are on the medium.
-    pub(crate) is_synced: AtomicBool,
-    /// What is known to be needed by nobody.
-    pub(crate) gone: Gone,
+    pub(super) is_synced: AtomicBool,
+    /// Records that are known to be needed by nobody.
+    unneeded: UnneededRecords,
     /// Whether large pages were asked for.
-    pub(crate) is_large: AtomicBool,
+    is_large: AtomicBool,
+}
+
+/// Bytes of records whose entries were dropped.
+#[derive(Clone, Copy, Default)]
+pub(super) struct DroppedBytes {
+    pub(super) dead_bytes: u64,
+    pub(super) marker_bytes: u64,
+}
+
+impl DroppedBytes {
+    /// Adds the record of `dropped`, if `segment` has it.
+    #[inline]
+    pub(super) fn add(&mut self, dropped: &Dropped, segment: &Segment) {
+        if segment.has(dropped.sequence) {
+            match dropped.is_marker {
+                true => self.marker_bytes += dropped.record_bytes,
+                false => self.dead_bytes += dropped.record_bytes,
+            }
+        }
+    }
 }
 
 /// A segment, as readers see it.
@@ -131,18 +150,18 @@ pub(crate) struct Segment {
     pub(crate) first_sequence: u64,
     /// About how long its records are, in bytes.
     usual_length: usize,
-    places: Places,
+    offsets: Offsets,
 }
 
-enum Places {
-    /// The segment is being written: places in memory, zero where there is no record yet.
+enum Offsets {
+    /// The segment is being written: offsets in memory, in units of 8 bytes, zero where there is no record yet.
     Growing(Box<[AtomicU32]>),
-    /// The segment is sealed: places in its footer.
+    /// The segment is sealed: offsets in its footer.
     Sealed { footer: Footer, runs: Option<Runs> },
 }
 
 /// An array of zeros whose pages come with their first use.
-fn zeroed_places(count: usize) -> Box<[AtomicU32]> {
+fn zeroed_offsets(count: usize) -> Box<[AtomicU32]> {
     let zeros: Box<[u32]> = vec![0; count].into_boxed_slice();
     let pointer = Box::into_raw(zeros);
     // SAFETY: AtomicU32 has the size, alignment and bit validity of u32, and the box is the only
@@ -159,14 +178,68 @@ fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
 }
 
 impl SegmentFile {
-    /// Bytes that the record of a dropped entry takes here.
-    pub(super) fn bytes_of(&self, dropped: &Dropped) -> u64 {
-        let is_longer = self.has_long_headers && dropped.form == HeaderForm::Short;
-        dropped.record_bytes + if is_longer { LONG_MORE } else { 0 }
+    /// A file that lies at `path` and in `map`; it is sealed and synced if `file` is closed.
+    pub(super) fn new(
+        number: u64,
+        path: PathBuf,
+        file: HeldFile,
+        map: Arc<dyn Map>,
+        store_seed: u32,
+    ) -> SegmentFile {
+        let is_synced = AtomicBool::new(lock(&file.0).is_none());
+        SegmentFile {
+            number,
+            path,
+            file,
+            disk_file: OnceLock::new(),
+            map: map.into(),
+            store_seed,
+            dead_bytes: AtomicU64::new(0),
+            marker_bytes: AtomicU64::new(0),
+            is_synced,
+            unneeded: UnneededRecords::default(),
+            is_large: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts records whose entries were dropped.
+    pub(super) fn count_dropped(&self, dropped: DroppedBytes) {
+        let DroppedBytes { dead_bytes, marker_bytes } = dropped;
+        for (counter, bytes) in [(&self.dead_bytes, dead_bytes), (&self.marker_bytes, marker_bytes)]
+        {
+            if bytes > 0 {
+                counter.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Record bytes that no key needs any more.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        self.dead_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether large pages were asked for.
+    pub(super) fn is_large(&self) -> bool {
+        self.is_large.load(Ordering::Relaxed)
+    }
+
+    /// Asks for large pages, and says whether they are worth it.
+    pub(super) fn prefer_large_pages(&self) -> bool {
+        let is_large = self.map.length() >= LARGE_SEGMENT_MIN_BYTES;
+        if is_large {
+            self.map.prefer_large_pages(self.map.length() - LARGE_PAGES_SPARED_BYTES);
+            // Otherwise the system makes two of them at a time, which takes it twice as long.
+            self.map.expect_random();
+            self.is_large.store(true, Ordering::Relaxed);
+        }
+        is_large
     }
 
     /// The file, for reads from the disk.
-    fn disk_file(&self, files: &dyn FileSystem, count: &DiskFiles) -> io::Result<Arc<dyn File>> {
+    fn disk_file(
+        &self,
+        (files, count): (&dyn FileSystem, &DiskFileCount),
+    ) -> io::Result<Arc<dyn File>> {
         if let Some(held) = self.disk_file.get() {
             return Ok(Arc::clone(&held.file));
         }
@@ -182,10 +255,14 @@ impl SegmentFile {
 }
 
 impl Segment {
-    /// A segment that is being written, with space for `places` records.
-    pub(crate) fn growing(shared: Arc<SegmentFile>, first_sequence: u64, places: usize) -> Segment {
-        let places = Places::Growing(zeroed_places(places));
-        Segment { shared, first_sequence, usual_length: USUAL_LENGTH, places }
+    /// A segment that is being written, with space for `records_max` records.
+    pub(crate) fn growing(
+        shared: Arc<SegmentFile>,
+        first_sequence: u64,
+        records_max: usize,
+    ) -> Segment {
+        let offsets = Offsets::Growing(zeroed_offsets(records_max));
+        Segment { shared, first_sequence, usual_length: USUAL_LENGTH, offsets }
     }
 
     /// A sealed segment, whose footer was checked.
@@ -193,7 +270,7 @@ impl Segment {
         let bytes = sealed_bytes(&shared, &footer);
         let runs = footer.runs(bytes);
         let usual_length = (footer.offset as usize).div_ceil(footer.count.max(1) as usize);
-        Segment { shared, first_sequence, usual_length, places: Places::Sealed { footer, runs } }
+        Segment { shared, first_sequence, usual_length, offsets: Offsets::Sealed { footer, runs } }
     }
 
     /// About how long its records are, in bytes.
@@ -204,48 +281,48 @@ impl Segment {
 
     /// The footer, if the segment is sealed.
     pub(crate) fn footer(&self) -> Option<&Footer> {
-        match &self.places {
-            Places::Growing(_) => None,
-            Places::Sealed { footer, .. } => Some(footer),
+        match &self.offsets {
+            Offsets::Growing(_) => None,
+            Offsets::Sealed { footer, .. } => Some(footer),
         }
     }
 
-    /// How many records a growing segment has places for.
-    pub(crate) fn places_capacity(&self) -> usize {
-        match &self.places {
-            Places::Growing(places) => places.len(),
-            Places::Sealed { .. } => 0,
+    /// The records that a growing segment has offsets for.
+    pub(crate) fn offsets_capacity(&self) -> usize {
+        match &self.offsets {
+            Offsets::Growing(offsets) => offsets.len(),
+            Offsets::Sealed { .. } => 0,
         }
     }
 
-    /// Notes the place of a record of a growing segment. Readers learn of it by the sequence number
+    /// Notes the offset of a record of a growing segment. Readers learn of it by the sequence number
     /// being published later.
     #[inline]
-    pub(crate) fn set_place(&self, sequence: u64, offset: u64) {
-        match &self.places {
-            Places::Growing(places) => {
+    pub(crate) fn set_offset(&self, sequence: u64, offset: u64) {
+        match &self.offsets {
+            Offsets::Growing(offsets) => {
                 let index = (sequence - self.first_sequence) as usize;
-                places[index].store((offset / 8) as u32, Ordering::Release);
+                offsets[index].store((offset / 8) as u32, Ordering::Release);
             }
-            Places::Sealed { .. } => unreachable!("a sealed segment takes no records"),
+            Offsets::Sealed { .. } => unreachable!("a sealed segment takes no records"),
         }
     }
 
     /// The offset of the record with `sequence`, if the segment has it.
     #[inline]
-    pub(crate) fn place(&self, sequence: u64) -> Option<u64> {
+    pub(crate) fn offset(&self, sequence: u64) -> Option<u64> {
         let index = sequence.checked_sub(self.first_sequence)?;
-        match &self.places {
-            Places::Growing(places) => {
-                let place = places.get(index as usize)?.load(Ordering::Acquire);
-                (place != 0).then_some(u64::from(place) * 8)
+        match &self.offsets {
+            Offsets::Growing(offsets) => {
+                let offset = offsets.get(index as usize)?.load(Ordering::Acquire);
+                (offset != 0).then_some(u64::from(offset) * 8)
             }
-            Places::Sealed { footer, runs: Some(runs) } => {
+            Offsets::Sealed { footer, runs: Some(runs) } => {
                 let number = footer.number_of(sealed_bytes(&self.shared, footer), index)?;
-                Some(runs.place(number) * 8)
+                Some(runs.offset(number))
             }
-            Places::Sealed { footer, runs: None } => {
-                footer.place(sealed_bytes(&self.shared, footer), index)
+            Offsets::Sealed { footer, runs: None } => {
+                footer.record_offset(sealed_bytes(&self.shared, footer), index)
             }
         }
     }
@@ -255,30 +332,30 @@ impl Segment {
     #[inline]
     pub(crate) fn has(&self, sequence: u64) -> bool {
         let Some(distance) = sequence.checked_sub(self.first_sequence) else { return false };
-        match &self.places {
-            Places::Growing(_) => self.place(sequence).is_some(),
-            Places::Sealed { footer, .. } if !footer.has_pairs() => {
+        match &self.offsets {
+            Offsets::Growing(_) => self.offset(sequence).is_some(),
+            Offsets::Sealed { footer, .. } if !footer.has_pairs() => {
                 footer.number_of(sealed_bytes(&self.shared, footer), distance).is_some()
             }
-            Places::Sealed { .. } => self.place(sequence).is_some(),
+            Offsets::Sealed { .. } => self.offset(sequence).is_some(),
         }
     }
 
-    /// Asks the processor for the line in which the place of `sequence` is.
+    /// Asks the processor for the line in which the offset of `sequence` is.
     #[inline]
-    pub(crate) fn prefetch_place(&self, sequence: u64) {
+    pub(crate) fn prefetch_offset(&self, sequence: u64) {
         let Some(distance) = sequence.checked_sub(self.first_sequence) else { return };
-        match &self.places {
-            Places::Growing(places) => {
-                let place = places.get(distance as usize).map(std::ptr::from_ref);
-                place.into_iter().for_each(|place| prefetch(place.cast()));
+        match &self.offsets {
+            Offsets::Growing(offsets) => {
+                let offset = offsets.get(distance as usize).map(std::ptr::from_ref);
+                offset.into_iter().for_each(|offset| prefetch(offset.cast()));
             }
-            Places::Sealed { footer, runs: Some(_) } => {
+            Offsets::Sealed { footer, runs: Some(_) } => {
                 let at = footer.number_line(sealed_bytes(&self.shared, footer), distance);
                 at.into_iter().for_each(prefetch);
             }
-            Places::Sealed { footer, runs: None } => {
-                let at = footer.place_line(sealed_bytes(&self.shared, footer), distance);
+            Offsets::Sealed { footer, runs: None } => {
+                let at = footer.offset_line(sealed_bytes(&self.shared, footer), distance);
                 at.into_iter().for_each(prefetch);
             }
         }
@@ -310,38 +387,26 @@ impl Segment {
     /// Notes that nobody needs the record of `dropped`, if that is so whatever the record says: a
     /// marker may have older values to hide, and so may one that can expire. Only where the number
     /// of a record follows from its sequence number.
-    pub(super) fn note_gone(&self, dropped: &Dropped, count: &GoneCount) {
+    pub(super) fn note_unneeded(&self, dropped: &Dropped, count: &UnneededCount) {
         if dropped.is_marker || dropped.form != HeaderForm::Short {
             return;
         }
-        let records = match &self.places {
-            Places::Growing(places) => places.len(),
-            Places::Sealed { footer, .. } if footer.is_dense() => footer.count as usize,
-            Places::Sealed { .. } => return,
+        let records = match &self.offsets {
+            Offsets::Growing(offsets) => offsets.len(),
+            Offsets::Sealed { footer, .. } if footer.is_dense() => footer.count as usize,
+            Offsets::Sealed { .. } => return,
         };
         if let Some(number) = dropped.sequence.checked_sub(self.first_sequence)
             && number < records as u64
         {
-            self.shared.gone.note(number, records, count);
+            self.shared.unneeded.note(number, records, count);
         }
     }
 
     /// Whether the record with `sequence` is known to be needed by nobody.
     #[inline]
-    pub(crate) fn is_gone(&self, sequence: u64) -> bool {
-        self.shared.gone.holds(sequence - self.first_sequence)
-    }
-
-    /// Counts records whose entries were dropped.
-    pub(super) fn count_dropped(&self, dropped: DroppedBytes) {
-        let DroppedBytes { dead_bytes, marker_bytes } = dropped;
-        for (counter, bytes) in
-            [(&self.shared.dead_bytes, dead_bytes), (&self.shared.marker_bytes, marker_bytes)]
-        {
-            if bytes > 0 {
-                counter.fetch_add(bytes, Ordering::Relaxed);
-            }
-        }
+    pub(crate) fn is_unneeded(&self, sequence: u64) -> bool {
+        self.shared.unneeded.contains(sequence - self.first_sequence)
     }
 
     /// All bytes of the file of a sealed segment, none of one that grows.
@@ -352,32 +417,15 @@ impl Segment {
     /// The end of the records, as far as readers may look.
     #[inline]
     fn records_end(&self) -> usize {
-        match &self.places {
-            Places::Growing(_) => self.shared.map.length(),
-            Places::Sealed { footer, .. } => footer.offset as usize,
+        match &self.offsets {
+            Offsets::Growing(_) => self.shared.map.length(),
+            Offsets::Sealed { footer, .. } => footer.offset as usize,
         }
     }
 
-    /// Reads the record with `sequence`, if the segment has it, and checks that it is that of
-    /// `key`.
-    #[inline]
-    pub(crate) fn read(
-        &self,
-        sequence: u64,
-        key: &[u8],
-        expected_length: usize,
-    ) -> Result<Option<Value>> {
-        let Some(offset) = self.place(sequence) else {
-            // Zeros say that there is none.
-            return self.check_places().map(|()| None);
-        };
-        self.prefetch(offset as usize, expected_length);
-        self.read_at(offset, sequence, key).map(Some)
-    }
-
-    /// An error if a page with places of a sealed segment cannot be read: to be asked behind a
+    /// An error if a page with offsets of a sealed segment cannot be read: to be asked behind a
     /// look for one.
-    pub(crate) fn check_places(&self) -> Result<()> {
+    pub(crate) fn check_offsets(&self) -> Result<()> {
         let Some(footer) = self.footer() else { return Ok(()) };
         let end = footer.offset + footer.length();
         self.shared.map.check(footer.offset as usize..end as usize, &self.shared.path)
@@ -393,11 +441,8 @@ impl Segment {
     #[inline]
     pub(crate) fn read_at(&self, offset: u64, sequence: u64, key: &[u8]) -> Result<Value> {
         let record = self.record_at(offset)?;
-        if record.sequence != sequence
-            || !keys_equal(record.key, key)
-            || record.kind != RecordKind::Put
-        {
-            self.check_places()?;
+        if !record.puts(sequence, key) {
+            self.check_offsets()?;
             let what = format!(
                 "expected sequence {sequence} with the key looked up, found sequence {} ({:?})",
                 record.sequence, record.kind
@@ -415,34 +460,60 @@ impl Segment {
         }
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
-        Ok(Value::mapped(&self.shared.map, value_offset, record.value.len()))
+        Ok(self.shared.map.value(value_offset, record.value.len()))
     }
 
-    /// As [`Segment::read`], for a record that is not in memory: by one call that reads all of it,
-    /// so that a record that reaches over the border of two pages costs one disk read and not two.
-    /// Unless `stays`, its pages are given up right after. `None` if the map is to be asked.
-    pub(crate) fn read_from_disk(
+    /// The head and the value of the record at `offset`, if it is sound, has `sequence` and puts
+    /// `key`.
+    #[inline]
+    pub(super) fn read_if_of(
         &self,
+        offset: u64,
         sequence: u64,
         key: &[u8],
-        expected_length: usize,
-        (files, count, stays): (&dyn FileSystem, &DiskFiles, bool),
-    ) -> Result<Option<Value>> {
-        let (Some(footer), Some(offset)) = (self.footer(), self.place(sequence)) else {
-            return Ok(None);
+    ) -> Option<(Head, Value)> {
+        let record = self.record_at(offset).ok().filter(|record| record.puts(sequence, key))?;
+        let value_length = record.value_length() as u32;
+        let value = self.value_of(&record, offset).ok()?;
+        let head = Head {
+            sequence,
+            written_at_ms: record.written_at_ms,
+            expires_at_ms: record.expires_at_ms,
+            value_length,
+            metadata: ledger::Head::new(record.head).into(),
         };
-        let more = if self.shared.has_long_headers { LONG_MORE as usize } else { 0 };
-        let length = expected_length + more;
-        let length = length.min(footer.offset.saturating_sub(offset) as usize);
-        let is_resident = self.shared.map.is_resident(offset as usize, length);
-        if !is_resident && is_required() {
-            return Err(Error::NotInMemory);
-        }
-        if length > READ_MAX || is_resident {
+        Some((head, value))
+    }
+
+    /// Whether these bytes are in memory.
+    pub(super) fn is_resident(&self, offset: u64, length: usize) -> bool {
+        self.shared.map.is_resident(offset as usize, length)
+    }
+
+    /// The length of a record at `offset` of a sealed segment that is expected to have
+    /// `expected_length` bytes, if they are not in memory.
+    pub(super) fn away_length(&self, offset: u64, expected_length: usize) -> Option<usize> {
+        let footer = self.footer()?;
+        let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
+        (!self.is_resident(offset, length)).then_some(length)
+    }
+
+    /// As [`Segment::read_at`], for a record that is not in memory: by one call that reads all of
+    /// its `length` bytes, so that a record that reaches over the border of two pages costs one
+    /// disk read and not two. Unless it `stays`, its pages are given up right after. `None` if the
+    /// map is to be asked.
+    pub(super) fn read_from_disk(
+        &self,
+        (sequence, offset): (u64, u64),
+        key: &[u8],
+        (length, stays): (usize, bool),
+        files: (&dyn FileSystem, &DiskFileCount),
+    ) -> Result<Option<Value>> {
+        if length > READ_MAX {
             return Ok(None);
         }
-        // One that was collected may be gone by its name, and is still mapped.
-        let Ok(file) = self.shared.disk_file(files, count) else { return Ok(None) };
+        // The file of a segment that was collected may be gone by its name, and is still mapped.
+        let Ok(file) = self.shared.disk_file(files) else { return Ok(None) };
         let value = self.read_by_call(&*file, (sequence, offset), key, length);
         if !stays {
             file.drop_cached(offset, length);
@@ -462,15 +533,14 @@ impl Segment {
         let read = file.read_exact_at(&mut bytes, offset);
         read.map_err(|error| Error::io("read", &self.shared.path, error))?;
         // Whatever is unexpected is looked at, and reported, through the map.
-        let record = Record::decode(&bytes, self.shared.store_seed).ok().filter(|record| {
-            record.sequence == sequence && record.key == key && record.kind == RecordKind::Put
-        });
+        let record = Record::decode(&bytes, self.shared.store_seed).ok();
+        let record = record.filter(|record| record.puts(sequence, key));
         record.map(|record| self.unpacked(&record, offset)).transpose()
     }
 
     /// A copy of the value of `record`, which lies at `offset`.
     fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
-        let value = record.unpacked().map(Value::owned);
+        let value = record.unpacked().map(Value::copied);
         value.map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
     }
 
@@ -490,12 +560,12 @@ impl Segment {
     pub(crate) fn record_at(&self, offset: u64) -> Result<Record<'_>> {
         let (start, end) = (offset as usize, self.records_end());
         if start < FILE_HEADER_LENGTH || start + RECORD_LENGTH_MIN > end {
-            self.check_places()?;
-            let what = "the place lies outside of the records";
+            self.check_offsets()?;
+            let what = "the offset lies outside of the records";
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
         // SAFETY: the header of the record lies within the map and was written before its sequence
-        // number was published; a place is never written twice.
+        // number was published; a record is never written twice.
         let length = unsafe {
             let field = self.shared.map.pointer().add(start + 4);
             u32::from_le(field.cast::<u32>().read())
@@ -513,7 +583,39 @@ impl Segment {
         })
     }
 
-    /// What the manifest shall hold of the segment.
+    /// The record with `sequence`, which must be at `offset`, checked.
+    pub(crate) fn record_with(&self, sequence: u64, offset: u64) -> Result<Record<'_>> {
+        let record = self.record_at(offset)?;
+        if record.sequence != sequence {
+            let what = format!("expected sequence {sequence}, found {}", record.sequence);
+            return Err(Error::corruption(&self.shared.path, offset, what));
+        }
+        Ok(record)
+    }
+
+    /// The record with `sequence` at `offset` of a sealed segment, checked, and its bytes with the
+    /// padding.
+    pub(crate) fn record_and_bytes(
+        &self,
+        sequence: u64,
+        offset: u64,
+    ) -> Result<(Record<'_>, &[u8])> {
+        let record = self.record_with(sequence, offset)?;
+        let length = record.padded_length() as usize;
+        let end = offset as usize + length;
+        if end > FILE_HEADER_LENGTH + self.record_bytes() as usize {
+            let what = "the padding reaches into the footer";
+            return Err(Error::corruption(&self.shared.path, offset, what));
+        }
+        // SAFETY: the range was just checked to lie within the records of a sealed segment, which
+        // nobody writes to, and its map lives as long as the segment.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.shared.map.pointer().add(offset as usize), length)
+        };
+        Ok((record, bytes))
+    }
+
+    /// The facts of the segment for the manifest.
     pub(crate) fn facts(&self) -> SegmentFacts {
         SegmentFacts {
             number: self.shared.number,

@@ -1,42 +1,41 @@
-//! Reading a record step by step, for the samples that tell where its time goes: finding its place,
-//! and reading it, from the page cache or from the medium. Kept apart from [`Journal::read`], so
-//! that reads that are not sampled pay nothing.
+//! The times of a record's steps: finding its offset, and reading it, from the page cache or from
+//! the medium.
 
-use super::Journal;
-use crate::error::{Error, Result};
-use crate::object::Value;
-use crate::resident::is_required;
+use pellucid_clock::Ticks;
+
+use super::segment::Segment;
 use crate::tally::{Count, Counting};
 
-impl Journal {
-    /// As [`Journal::read_if_held`], with the times of its steps. Whether the record is in the page
-    /// cache is asked before it is touched, between the steps.
+/// The reading of a record whose steps are timed.
+pub(super) struct TimedRead<'a> {
+    counting: Counting<'a>,
+    begun: Ticks,
+    samples: Count,
+    ticks: Count,
+}
+
+impl<'a> TimedRead<'a> {
+    /// Counts the search, which ends with the record's offset, and begins the reading. Whether the
+    /// record is in the page cache is asked before it is touched, between the steps.
     #[cold]
-    pub(crate) fn read_by_steps(
-        &self,
-        sequence: u64,
-        key: &[u8],
-        expected_length: usize,
-        counting: Counting<'_>,
-    ) -> Result<Option<Value>> {
-        let begun = counting.now();
-        let segments = self.segments.load();
-        let Some(segment) = segments.find(sequence) else { return Ok(None) };
-        let Some(offset) = segment.place(sequence) else {
-            return segment.check_places().map(|()| None);
-        };
-        counting.add_since(Count::PlaceTicks, begun);
+    pub(super) fn begin(
+        (counting, searched_from): (Counting<'a>, Ticks),
+        segment: &Segment,
+        (offset, length): (u64, usize),
+    ) -> TimedRead<'a> {
+        counting.add_since(Count::PlaceTicks, searched_from);
         counting.add(Count::PlaceSamples, 1);
-        let is_resident = segment.shared.map.is_resident(offset as usize, expected_length);
-        let (samples, ticks) = match is_resident {
+        let (samples, ticks) = match segment.is_resident(offset, length) {
             true => (Count::CachedSamples, Count::CachedTicks),
-            false if is_required() => return Err(Error::NotInMemory),
             false => (Count::DiskSamples, Count::DiskTicks),
         };
-        let begun = counting.now();
-        let value = segment.read(sequence, key, expected_length);
-        counting.add_since(ticks, begun);
-        counting.add(samples, 1);
-        value
+        TimedRead { counting, begun: counting.now(), samples, ticks }
+    }
+
+    /// Counts the reading.
+    #[cold]
+    pub(super) fn end(self) {
+        self.counting.add_since(self.ticks, self.begun);
+        self.counting.add(self.samples, 1);
     }
 }

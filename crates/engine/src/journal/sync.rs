@@ -1,27 +1,31 @@
 //! Group commit: one sync covers everything that was written before it.
 //!
-//! Whoever waits for durability and finds no sync running does it himself, for all who wait; the
-//! others find, when it is their turn, that it has been done. Those who do not want to wait leave a
-//! callback with the thread `pellucid-sync`.
+//! A thread that waits for durability and finds no sync running makes it for all that wait; the
+//! others find, when it is their turn, that it has been made. Threads that do not want to wait leave
+//! a callback with the thread `pellucid-sync`.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 
-use pellucid_clock::Ticks;
-use pellucid_thread::{HandedOver, Indivisible, Job, WaitKind, Waiting, start_job};
+use pellucid_account::Activity;
+use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Condvar, HandedOver, Indivisible, Job, Mutex, WaitKind, Waiting, start_job};
 
-use super::{Journal, lock};
-use crate::engine::{DurableCallback, SyncTimes};
+use super::segments::SegmentSet;
+use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::{Error, Result};
 use crate::jobs;
+use crate::locks::lock;
 use crate::stats::DurabilityFigures;
 
 /// The name of the thread that syncs for those who left a callback.
 const SYNC_THREAD: &str = "pellucid-sync";
 
-/// What durability cost, in ticks of the journal's clock.
+/// The cost of durability, in ticks of the journal's clock.
 #[derive(Default)]
-pub(super) struct WaitTimes {
+struct WaitTimes {
     /// All syncs for those who waited.
     sync_ticks: AtomicU64,
     /// Those who waited, until their sync began and from then on.
@@ -44,7 +48,7 @@ impl WaitTimes {
     }
 }
 
-/// One who left a callback.
+/// A callback that was left.
 struct Waiter {
     sequence: u64,
     asked: Ticks,
@@ -52,15 +56,99 @@ struct Waiter {
     callback: DurableCallback,
 }
 
-/// Those who left a callback.
+/// The callbacks that were left.
 #[derive(Default)]
-pub(super) struct Waiters {
+struct Waiters {
     callbacks: Vec<Waiter>,
     is_running: bool,
     is_stopping: bool,
 }
 
-impl Journal {
+/// Which records are written and which are on the medium, and the syncs that bring them there.
+pub(crate) struct GroupSync {
+    segments: Arc<SegmentSet>,
+    clock: Clock,
+    /// Jobs are noted here.
+    activity: Activity,
+    /// The last sequence number of the last batch that was written in full.
+    appended: AtomicU64,
+    /// The highest sequence number known to be on the medium.
+    durable: AtomicU64,
+    syncs: AtomicU64,
+    times: WaitTimes,
+    /// Held during a sync; the times of the last one.
+    syncing: Mutex<SyncTimes>,
+    /// The failure after which nothing may be written, once there was one.
+    poison: OnceLock<String>,
+    waiters: Mutex<Waiters>,
+    waiters_changed: Condvar,
+}
+
+impl GroupSync {
+    /// Of a journal whose records up to `last_sequence` are on the medium.
+    pub(super) fn new(
+        segments: Arc<SegmentSet>,
+        (clock, activity): (Clock, Activity),
+        last_sequence: u64,
+    ) -> GroupSync {
+        GroupSync {
+            segments,
+            clock,
+            activity,
+            appended: AtomicU64::new(last_sequence),
+            durable: AtomicU64::new(last_sequence),
+            syncs: AtomicU64::new(0),
+            times: WaitTimes::default(),
+            syncing: Mutex::new(SyncTimes::default()),
+            poison: OnceLock::new(),
+            waiters: Mutex::new(Waiters::default()),
+            waiters_changed: Condvar::for_work(),
+        }
+    }
+
+    /// The last sequence number of the last batch that was written in full.
+    pub(crate) fn appended_sequence(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// Notes that the batch that ends with `sequence` was written in full. Under the writer lock.
+    #[inline]
+    pub(super) fn note_appended(&self, sequence: u64) {
+        self.appended.store(sequence, Ordering::Release);
+    }
+
+    /// The highest sequence number known to be on the medium.
+    #[inline]
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Notes that everything up to `sequence` is on the medium.
+    pub(super) fn note_durable(&self, sequence: u64) {
+        self.durable.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// The number of syncs for those who waited.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Refuses if an earlier failure made it unknown what is on the medium.
+    #[inline]
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    /// Makes `error` the failure after which nothing is written any more, unless there was one
+    /// before, and returns what writers get from now on.
+    pub(super) fn poison(&self, error: &Error) -> Error {
+        let cause = self.poison.get_or_init(|| error.to_string()).clone();
+        Error::Poisoned { cause }
+    }
+
     /// Returns once everything up to `sequence`, as far as it was written, is on the medium.
     pub(crate) fn sync_to(&self, sequence: u64) -> Result<SyncTimes> {
         let mut last = lock(&self.syncing);
@@ -73,37 +161,37 @@ impl Journal {
         let job = self.activity.begin(jobs::SYNC, self.clock);
         let begun = self.clock.now();
         self.sync_segments()?;
-        self.durable.fetch_max(covered, Ordering::AcqRel);
+        self.note_durable(covered);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         *last = SyncTimes { begun, ended: self.clock.now(), job: job.id() };
-        self.waits.sync_ticks.fetch_add(last.ended.since(begun), Ordering::Relaxed);
+        self.times.sync_ticks.fetch_add(last.ended.since(begun), Ordering::Relaxed);
         Ok(*last)
     }
 
-    /// As [`Journal::sync_to`], for a writer, whose wait is counted.
+    /// As [`GroupSync::sync_to`], for a writer, whose wait is counted.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
         let asked = self.clock.now();
         let _waiting = Waiting::begin(WaitKind::Sync);
         let times = self.sync_to(sequence)?;
-        self.waits.count(asked, times);
+        self.times.count(asked, times);
         Ok(times)
     }
 
-    /// What durability cost so far.
+    /// The cost of durability so far.
     pub(crate) fn durability(&self) -> DurabilityFigures {
         let ns = |ticks: &AtomicU64| self.clock.nanoseconds(ticks.load(Ordering::Relaxed));
         DurabilityFigures {
-            sync_ns: ns(&self.waits.sync_ticks),
-            waits: self.waits.waiters.load(Ordering::Relaxed),
-            group_waited_ns: ns(&self.waits.group_wait_ticks),
-            sync_waited_ns: ns(&self.waits.sync_wait_ticks),
+            sync_ns: ns(&self.times.sync_ticks),
+            waits: self.times.waiters.load(Ordering::Relaxed),
+            group_waited_ns: ns(&self.times.group_wait_ticks),
+            sync_waited_ns: ns(&self.times.sync_wait_ticks),
         }
     }
 
     /// Syncs all segments that may hold something new, the oldest first: no record may reach the
     /// medium as acknowledged before those that precede it.
     fn sync_segments(&self) -> Result<()> {
-        let list = self.segments();
+        let list = self.segments.list();
         let is_synced =
             |index: &usize| list.segments[*index].shared.is_synced.load(Ordering::Acquire);
         let first = (0..list.segments.len()).rev().find(is_synced).map_or(0, |index| index + 1);
@@ -135,18 +223,16 @@ impl Journal {
     }
 
     /// Starts the sync thread.
-    pub(crate) fn start_sync_thread(self: &Arc<Self>) -> Result<std::thread::JoinHandle<()>> {
-        let journal = Arc::clone(self);
-        let thread = std::thread::Builder::new()
-            .name(SYNC_THREAD.to_owned())
-            .spawn(move || journal.serve_waiters())
-            .map_err(|error| Error::io("start a thread for", &self.directory, error))?;
+    pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let sync = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned());
+        let thread = thread.spawn(move || sync.serve_waiters())?;
         lock(&self.waiters).is_running = true;
         Ok(thread)
     }
 
     /// Asks the sync thread to serve those who wait already, and to end.
-    pub(crate) fn stop_sync_thread(&self) {
+    pub(super) fn stop_thread(&self) {
         lock(&self.waiters).is_stopping = true;
         self.waiters_changed.notify_all();
     }
@@ -171,7 +257,7 @@ impl Journal {
             for Waiter { asked, put_down, callback, .. } in callbacks {
                 put_down.end();
                 if let Ok(times) = &outcome {
-                    self.waits.count(asked, *times);
+                    self.times.count(asked, *times);
                 }
                 callback(outcome.clone());
             }

@@ -141,7 +141,7 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
 /// Checks the records up to the tear, and whether something behind it shows that it is damage.
 fn verify_unsealed(bytes: &[u8], seed: u32, same_boot: bool, summary: &mut SegmentSummary) {
     let scanned = scan_records(bytes, seed, summary.first_sequence);
-    summary.records = scanned.places.len() as u64;
+    summary.records = scanned.offsets.len() as u64;
     summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
     let missing = scanned.missing_sequence;
     if let Some(stray) = find_stray(bytes, seed, scanned.tear, missing, same_boot) {

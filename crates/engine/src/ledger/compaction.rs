@@ -1,286 +1,96 @@
 //! Compaction: tables of a level are merged into the next deeper one, so that a key lies in few
-//! tables and what nobody can read any more goes.
+//! tables and entries go that nobody can read any more.
 
 use std::sync::Arc;
 
 use pellucid_thread::start_job;
 
-use super::LedgerOptions;
-use super::background::COMPACTION;
-use super::merge::{RunCursor, Source, runs};
-use super::state::{Edit, State};
+use super::halves::{COMPACTION, write_merge};
+use super::picker::{MergePlan, is_due};
+use super::state::State;
 use super::stats::{BackgroundJob, JobStats};
-use super::table::{Table, TableFacts};
 use super::version::{LEVELS, Levels};
-use crate::error::{Error, Result};
+use super::version_set::Edit;
+use crate::error::Result;
 use crate::jobs;
 
-/// Entries between two looks at whether a memtable waits for its flush, and whether somebody waits
-/// for the processor: some 100 µs of work.
-pub(super) const ENTRIES_A_SLICE: u64 = 256;
-/// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
-const LEVEL_0_TABLES_MAX: usize = 16;
-
-/// Which tables are to be merged, and where to.
-pub(super) struct Merging {
-    /// Tables by level, from the uppermost.
-    inputs: Vec<(usize, Vec<Arc<Table>>)>,
-    to: usize,
+/// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
+pub(super) fn compact_one(state: &State) -> Result<bool> {
+    let version = state.versions.load_full();
+    let plan = MergePlan::pick(&state.options, &version.levels)
+        .or_else(|| pick_stale(state, &version.levels));
+    plan.map_or(Ok(false), |plan| compact(state, &plan).map(|()| true))
 }
 
-/// The size that level `level` should not be above.
-fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
-    let factor = options.level_factor.saturating_pow(level.saturating_sub(1) as u32);
-    options.level_base_bytes.saturating_mul(factor)
+/// True if a merge is due.
+pub(super) fn is_merge_due(state: &State) -> bool {
+    let version = state.versions.load();
+    (0..LEVELS - 1).any(|level| is_due(&state.options, &version.levels, level))
+        || pick_stale(state, &version.levels).is_some()
 }
 
-/// How urgent the merge of a level is: above 1 it is due.
-fn score(options: &LedgerOptions, levels: &Levels, level: usize) -> f64 {
-    match level {
-        0 => levels.level(0).len() as f64 / options.level_0_trigger.max(1) as f64,
-        _ => levels.size_bytes(level) as f64 / target_bytes(options, level).max(1) as f64,
-    }
+fn pick_stale(state: &State, levels: &Levels) -> Option<MergePlan> {
+    let oldest_snapshot = state.snapshots.view().snapshots.first().copied();
+    MergePlan::of_stale(levels, state.link.now_ms(), oldest_snapshot)
 }
 
-fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
-    match level {
-        0 => levels.level(0).len() >= options.level_0_trigger.max(1),
-        _ => levels.size_bytes(level) > target_bytes(options, level),
-    }
-}
-
-/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are
-/// due, and what another level has beyond its target. At rest it is zero.
-pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
-    (0..LEVELS - 1)
-        .filter(|level| is_due(options, levels, *level))
-        .map(|level| {
-            let target = if level == 0 { 0 } else { target_bytes(options, level) };
-            levels.size_bytes(level).saturating_sub(target)
-        })
-        .sum()
-}
-
-/// The ends of what the keys of `tables` span.
-fn span(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
-    let smallest = tables.iter().map(|table| &table.facts().smallest[..]).min()?;
-    let largest = tables.iter().map(|table| &table.facts().largest[..]).max()?;
-    Some((smallest, largest))
-}
-
-impl Merging {
-    /// The merge that is most urgent, if one is due.
-    pub(super) fn pick(options: &LedgerOptions, levels: &Levels) -> Option<Merging> {
-        let due = (0..LEVELS - 1).filter(|level| is_due(options, levels, *level));
-        let scored = due.map(|level| (level, score(options, levels, level)));
-        let (level, _) = scored.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let upper: Vec<Arc<Table>> = match level {
-            // The oldest ones: nothing older than a merged entry stays above it.
-            0 => {
-                let tables = levels.level(0);
-                tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
-            }
-            _ => vec![cheapest(levels, level)?],
-        };
-        let (smallest, largest) = span(&upper)?;
-        let lower = levels.overlapping(level + 1, smallest, largest);
-        Some(Merging { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
-    }
-
-    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or
-    /// of a table below, with what it overlaps in the next level, or by itself where nothing lies
-    /// below it. Tables whose entries a snapshot may still need from below the expired ones are
-    /// left alone.
-    pub(super) fn of_stale(
-        levels: &Levels,
-        now_ms: u64,
-        oldest_snapshot: Option<u64>,
-    ) -> Option<Merging> {
-        let is_stale = |table: &Arc<Table>| {
-            table.is_stale(now_ms)
-                && oldest_snapshot.is_none_or(|oldest| oldest >= table.facts().highest_sequence)
-        };
-        let (level, table) = levels.all().find(|(_, table)| is_stale(table))?;
-        let upper = match level {
-            0 => {
-                let tables = levels.level(0);
-                tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
-            }
-            _ => vec![Arc::clone(table)],
-        };
-        let (smallest, largest) = span(&upper)?;
-        let lies_above = (level + 1..LEVELS)
-            .any(|below| !levels.overlapping(below, smallest, largest).is_empty());
-        if level > 0 && !lies_above {
-            return Some(Merging { inputs: vec![(level, upper)], to: level });
-        }
-        let to = (level + 1).min(LEVELS - 1);
-        let lower = levels.overlapping(to, smallest, largest);
-        Some(Merging { inputs: vec![(level, upper), (to, lower)], to })
-    }
-
-    /// The merge of everything into one level; `None` if nothing would come of it.
-    pub(super) fn of_all(levels: &Levels, now_ms: u64) -> Option<Merging> {
-        let to = levels.deepest()?.max(1);
-        let mut inputs = Vec::new();
-        for level in 0..=to {
-            if !levels.level(level).is_empty() {
-                inputs.push((level, levels.level(level).to_vec()));
-            }
-        }
-        let is_done = matches!(&inputs[..], [(level, tables)]
-            if *level == to
-                && tables.iter().all(|table| table.droppable() == 0 && !table.is_stale(now_ms)));
-        (!is_done).then_some(Merging { inputs, to })
-    }
-
-    /// The tables that go into it.
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.inputs.iter().flat_map(|(_, tables)| tables)
-    }
-
-    /// Bytes of the tables that go into it.
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.tables().map(|table| table.facts().size_bytes).sum()
-    }
-
-    /// The level that the outcome goes to.
-    pub(super) fn to(&self) -> usize {
-        self.to
-    }
-
-    fn job(&self) -> BackgroundJob {
-        let from = self.inputs.first().map_or(0, |(level, _)| *level);
-        BackgroundJob::Compaction { from: from as u8, to: self.to as u8 }
-    }
-
-    /// Whether the tables can go to the next level as they are.
-    fn is_move(&self, options: &LedgerOptions, levels: &Levels) -> bool {
-        let [(from, upper), (_, lower)] = &self.inputs[..] else { return false };
-        let mut by_key: Vec<&TableFacts> = upper.iter().map(|table| table.facts()).collect();
-        by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
-        let apart = by_key.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
-        // Small tables are merged, or a level would fill up with them.
-        let large = *from > 0
-            || by_key.iter().all(|facts| facts.size_bytes >= options.table_size_bytes / 2);
-        // At the deepest level tombstones can go, so there they are rewritten.
-        let deepest = levels.deepest().is_none_or(|deepest| deepest <= self.to);
-        let tombstones = upper.iter().any(|table| table.tombstones() > 0);
-        lower.is_empty() && apart && large && !(deepest && tombstones)
-    }
-
-    /// The entries of its tables, each level's in order.
-    pub(super) fn sources(&self) -> Vec<Source> {
-        let mut sources = Vec::new();
-        for (level, tables) in &self.inputs {
-            match level {
-                0 => sources.extend(runs(tables)),
-                _ => sources.push(Source::Run(RunCursor::new(tables.as_slice().into()))),
-            }
-        }
-        sources
-    }
-}
-
-/// The table of a level whose merge rewrites the least of the next level for its size.
-fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
-    let cost = |table: &Arc<Table>| {
-        let facts = table.facts();
-        let below = levels.overlapping(level + 1, &facts.smallest, &facts.largest);
-        let bytes: u64 = below.iter().map(|table| table.facts().size_bytes).sum();
-        bytes as f64 / facts.size_bytes as f64
+/// Does a merge. Under the lock on jobs.
+pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
+    let _job = start_job(&COMPACTION);
+    let (clock, from) = (state.options.clock, plan.from() as u8);
+    let began = clock.stopwatch();
+    let job = BackgroundJob::Compaction { from, to: plan.to() as u8 };
+    state.counters.begin(Some(job));
+    let noted = state.options.activity.begin(jobs::compaction(from), clock);
+    let mut stats = JobStats { runs: 1, ..JobStats::default() };
+    let levels = state.versions.load().levels.clone();
+    let outcome = if plan.is_move(&state.options, &levels) {
+        stats.moves = 1;
+        move_tables(state, plan)
+    } else {
+        merge_tables(state, plan, &levels, &mut stats)
     };
-    let costs = levels.level(level).iter().map(|table| (table, cost(table)));
-    costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(table, _)| Arc::clone(table))
+    state.counters.begin(None);
+    drop(noted);
+    outcome?;
+    stats.duration_ns = began.elapsed_ns();
+    state.counters.add_job(job, &stats);
+    Ok(())
 }
 
-impl State {
-    /// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
-    pub(super) fn compact_one(&self) -> Result<bool> {
-        let version = self.version.load_full();
-        let merging = Merging::pick(&self.options, &version.levels)
-            .or_else(|| self.pick_stale(&version.levels));
-        merging.map_or(Ok(false), |merging| self.compact(&merging).map(|()| true))
-    }
+fn move_tables(state: &State, plan: &MergePlan) -> Result<()> {
+    state.commit(&Edit {
+        removed: plan.tables().map(|table| table.facts().number).collect(),
+        added: plan.tables().map(|table| (plan.to(), Arc::clone(table))).collect(),
+        ..Edit::default()
+    })
+}
 
-    /// Whether a merge is due.
-    pub(super) fn is_merge_due(&self) -> bool {
-        let version = self.version.load();
-        (0..LEVELS - 1).any(|level| is_due(&self.options, &version.levels, level))
-            || self.pick_stale(&version.levels).is_some()
-    }
-
-    fn pick_stale(&self, levels: &Levels) -> Option<Merging> {
-        let oldest_snapshot = self.snapshots.view().snapshots.first().copied();
-        Merging::of_stale(levels, self.link.now_ms(), oldest_snapshot)
-    }
-
-    /// Does a merge. Under the lock on jobs.
-    pub(super) fn compact(&self, merging: &Merging) -> Result<()> {
-        let _job = start_job(&COMPACTION);
-        let began = self.options.clock.stopwatch();
-        let job = merging.job();
-        self.counters.begin(Some(job));
-        let from = merging.inputs.first().map_or(0, |(level, _)| *level);
-        let kind = jobs::compaction(from as u8);
-        let noted = self.options.activity.begin(kind, self.options.clock);
-        let mut stats = JobStats { runs: 1, ..JobStats::default() };
-        let levels = self.version.load().levels.clone();
-        let outcome = if merging.is_move(&self.options, &levels) {
-            stats.moves = 1;
-            self.move_tables(merging)
-        } else {
-            self.merge_tables(merging, &levels, &mut stats)
-        };
-        self.counters.begin(None);
-        drop(noted);
-        outcome?;
-        stats.duration_ns = began.elapsed_ns();
-        self.counters.add_job(job, &stats);
-        Ok(())
-    }
-
-    fn move_tables(&self, merging: &Merging) -> Result<()> {
-        self.commit_files(&Edit {
-            removed: merging.tables().map(|table| table.facts().number).collect(),
-            added: merging.tables().map(|table| (merging.to, Arc::clone(table))).collect(),
-            ..Edit::default()
-        })
-    }
-
-    fn merge_tables(&self, merging: &Merging, levels: &Levels, stats: &mut JobStats) -> Result<()> {
-        let merged = self.write_in_parts(merging, levels)?;
-        let numbers = merged.numbers();
-        // What the merge has taken for absent would be gone with its tables.
-        let tables = merging
-            .tables()
-            .try_for_each(|table| table.check_all())
-            .and_then(|()| self.open_new(merged.tables))
-            .inspect_err(|_| self.remove_tables(numbers.iter().copied()))?;
-        stats.add_part(&merged.stats);
-        stats.bytes_in = merging.size_bytes();
-        stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
-        stats.tables_out = tables.len() as u64;
-        let begun = self.options.clock.stopwatch();
-        self.commit_files(&Edit {
-            removed: merging.tables().map(|table| table.facts().number).collect(),
-            added: tables.into_iter().map(|table| (merging.to, table)).collect(),
-            flushed_sequence: None,
-            dropped: merged.dropped,
-        })?;
-        stats.commit_ns = begun.elapsed_ns();
-        Ok(())
-    }
-
-    /// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
-    pub(super) fn give_way(&self) -> Result<()> {
-        pellucid_thread::give_way();
-        while self.sealed() > 0 {
-            self.flush_oldest()?;
-        }
-        match self.is_closing() {
-            true => Err(Error::Closed),
-            false => Ok(()),
-        }
-    }
+fn merge_tables(
+    state: &State,
+    plan: &MergePlan,
+    levels: &Levels,
+    stats: &mut JobStats,
+) -> Result<()> {
+    let merged = write_merge(state, plan, levels)?;
+    let numbers = merged.numbers();
+    // What the merge has taken for absent would be gone with its tables.
+    let tables = plan
+        .tables()
+        .try_for_each(|table| table.check_all())
+        .and_then(|()| state.files.open(merged.tables))
+        .inspect_err(|_| state.files.remove(numbers))?;
+    stats.add_part(&merged.stats);
+    stats.bytes_in = plan.size_bytes();
+    stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
+    stats.tables_out = tables.len() as u64;
+    let begun = state.options.clock.stopwatch();
+    state.commit(&Edit {
+        removed: plan.tables().map(|table| table.facts().number).collect(),
+        added: tables.into_iter().map(|table| (plan.to(), table)).collect(),
+        flushed_sequence: None,
+        dropped: merged.dropped,
+    })?;
+    stats.commit_ns = begun.elapsed_ns();
+    Ok(())
 }

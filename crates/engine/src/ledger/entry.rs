@@ -1,7 +1,7 @@
 //! What the ledger knows of a record: the fields that travel from the writer to the tables and
 //! back.
 
-use super::short::ShortBytes;
+use pellucid_io::ShortBytes;
 
 use crate::header_form::HeaderForm;
 

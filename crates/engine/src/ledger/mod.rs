@@ -25,42 +25,43 @@ mod compaction;
 mod dropped;
 mod entry;
 mod flush;
-mod manifest;
+mod halves;
 mod memtable;
 mod merge;
 mod options;
 mod outputs;
-mod parts;
+mod picker;
 mod pinned;
-mod prefetch;
 mod records;
 mod scan;
-mod short;
+mod signals;
 mod snapshots;
 mod stages;
 mod state;
 mod stats;
 mod table;
+mod table_files;
 mod tree;
 mod version;
+mod version_set;
 
+pub(crate) use crate::manifest::{Manifest, SegmentFacts};
+pub(crate) use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_to_write};
 pub(crate) use dropped::DroppedList;
-pub(crate) use entry::{Entry, FoundEntry, Head, HeldValue, Kind};
-pub(crate) use manifest::Manifest;
+pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
 #[cfg(test)]
 pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
 pub(crate) use options::{
-    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, SegmentFacts, Verdict,
+    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, Verdict,
 };
 pub(crate) use pinned::{Pinned, PinnedVersion};
-pub(crate) use prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_to_write};
 pub(crate) use records::{Answer, NoRecords, Records};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats};
-pub(crate) use table::{STEPS, Step, Table, TableCursor, table_path};
+pub(crate) use table::{STEPS, Step, Table, TableCursor, TableFacts, table_path};
 pub(crate) use tree::{Active, Ledger};
 pub(crate) use version::LEVELS;
 
@@ -68,8 +69,8 @@ pub(crate) use version::LEVELS;
 /// without a panic and without memory in proportion to a length that lies.
 #[allow(unused_imports, reason = "for fuzz targets, by way of the façade")]
 pub(crate) mod decoders {
-    pub(crate) use super::manifest::check_manifest;
     pub(crate) use super::table::{check_block, check_closing, check_filter, check_index};
+    pub(crate) use crate::manifest::check_manifest;
 }
 
 #[cfg(test)]

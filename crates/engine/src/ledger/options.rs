@@ -9,6 +9,7 @@ use pellucid_clock::Clock;
 use super::{DroppedList, Entry};
 use crate::error::Error;
 use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
+use crate::manifest::SegmentFacts;
 use crate::rules::TableRules;
 
 /// As a sequence number to read at: the newest that is published.
@@ -128,23 +129,6 @@ impl Dropped {
         let record_bytes = (packed >> 2) * RECORD_ALIGNMENT;
         Dropped { sequence, record_bytes, form, is_marker: packed & 1 == 1 }
     }
-}
-
-/// What the manifest holds of a journal segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SegmentFacts {
-    /// The segment's number.
-    pub(crate) number: u64,
-    /// Its first sequence number.
-    pub(crate) first_sequence: u64,
-    /// Its last sequence number, 0 while it is not sealed.
-    pub(crate) last_sequence: u64,
-    /// Size of its file.
-    pub(crate) size_bytes: u64,
-    /// Record bytes that the ledger is known to name no more and nothing else needs.
-    pub(crate) dead_bytes: u64,
-    /// Record bytes of markers (tombstones, expired values) that the ledger names no more.
-    pub(crate) marker_bytes: u64,
 }
 
 /// What the ledger asks of the journal, by way of the façade.

@@ -1,28 +1,25 @@
-//! What a merge writes: the entries of its tables that somebody may still need, in new tables, and
-//! a list of the others.
+//! The output of a merge: the entries of its tables that somebody may still need, in new tables,
+//! and a list of the others.
 
-use super::compaction::{ENTRIES_A_SLICE, Merging};
 use super::merge::Merge;
+use super::picker::MergePlan;
 use super::snapshots::Retention;
 use super::stages::Stages;
-use super::state::{State, WrittenTable};
+use super::state::{ENTRIES_A_SLICE, State};
 use super::stats::JobStats;
 use super::table::{TableWriter, WriterTimes, table_folder};
+use super::table_files::WrittenTable;
 use super::version::Levels;
 use super::{Direction, Dropped, DroppedList, Entry, KeyRange, Verdict};
 use crate::error::{Error, Result};
 
-/// Tables that are written at once: by the two parts of a merge, and by the flush that interrupts
-/// it. Each closes its table at its share of a job's memory.
-pub(super) const WRITERS_MAX: usize = 3;
-
-/// What came of a merge, or of a part of one.
+/// The outcome of a merge, or of a part of one.
 pub(super) struct Merged {
     /// The tables, which no manifest names yet.
     pub(super) tables: Vec<WrittenTable>,
-    /// What is not in them any more.
+    /// The entries that are not in them any more.
     pub(super) dropped: DroppedList,
-    /// What it took.
+    /// Its counts and times.
     pub(super) stats: JobStats,
 }
 
@@ -38,7 +35,7 @@ impl Merged {
 
     /// The numbers of the tables.
     pub(super) fn numbers(&self) -> Vec<u64> {
-        self.tables.iter().map(|table| table.facts.number).collect()
+        self.tables.iter().map(|table| table.number()).collect()
     }
 }
 
@@ -48,7 +45,7 @@ struct Outputs<'a> {
     writer: Option<TableWriter>,
     finished: Vec<WrittenTable>,
     numbers: Vec<u64>,
-    /// What the writers of finished tables took.
+    /// Times of the writers of finished tables.
     times: WriterTimes,
 }
 
@@ -56,7 +53,7 @@ impl Outputs<'_> {
     fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let state = self.state;
         // Versions of a key stay in one table: a look-up asks one table of a level.
-        let memory_max_bytes = state.options.job_memory_bytes / WRITERS_MAX as u64;
+        let memory_max_bytes = state.files.writer_memory_max_bytes();
         let is_full = |writer: &TableWriter| {
             (writer.size_bytes() >= state.options.table_size_bytes
                 || writer.memory_bytes() >= memory_max_bytes)
@@ -68,12 +65,9 @@ impl Outputs<'_> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let number = state.take_file_number();
+                let number = state.files.take_number();
                 self.numbers.push(number);
-                let (identity, shape) = (state.store_identity, state.table_shape());
-                let writer =
-                    TableWriter::create(&*state.fs, &state.directory, identity, number, shape)?;
-                none.insert(writer.with_memory(state.lend_memory()))
+                none.insert(state.files.create(number)?)
             }
         };
         writer.add(entry)
@@ -81,50 +75,45 @@ impl Outputs<'_> {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
-            self.state.note_job_memory(writer.memory_bytes());
-            let new = writer.finish()?;
-            self.times.filter_ns += new.times.filter_ns;
-            self.times.write_ns += new.times.write_ns;
-            self.times.sync_ns += new.times.sync_ns;
-            self.finished.push(self.state.written(new));
+            let (written, times) = self.state.files.finish(writer)?;
+            self.times.add(times);
+            self.finished.push(written);
         }
         Ok(())
     }
 
-    /// What all writers took so far, in nanoseconds.
+    /// Time of all writers so far, in nanoseconds.
     fn writers_ns(&self) -> u64 {
         let current = self.writer.as_ref().map_or(0, |writer| writer.times().sum_ns());
         self.times.sum_ns() + current
     }
 }
 
-impl State {
-    /// Merges what `merging` has in `range`, and asks `go_on` after each slice of it. What was
-    /// written is removed if that fails.
-    pub(super) fn write_merged(
-        &self,
-        merging: &Merging,
-        levels: &Levels,
-        range: &KeyRange<'_>,
-        go_on: impl FnMut() -> Result<()>,
-    ) -> Result<Merged> {
-        let (finished, numbers) = (Vec::new(), Vec::new());
-        let times = WriterTimes::default();
-        let mut outputs = Outputs { state: self, writer: None, finished, numbers, times };
-        let mut dropped = self.dropped_list();
-        let mut stats = JobStats::default();
-        let mut job = MergeJob { merging, levels, range, stats: &mut stats };
-        let written = job.run(&mut outputs, &mut dropped, go_on);
-        written.inspect_err(|_| self.remove_tables(outputs.numbers.iter().copied()))?;
-        stats.add_writer(outputs.times);
-        stats.entries_dropped = dropped.count();
-        Ok(Merged { tables: outputs.finished, dropped, stats })
-    }
+/// Merges the entries of `plan` in `range`, and asks `go_on` after each slice of them. The tables
+/// that were written are removed if that fails.
+pub(super) fn write_merged(
+    state: &State,
+    plan: &MergePlan,
+    levels: &Levels,
+    range: &KeyRange<'_>,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<Merged> {
+    let (finished, numbers) = (Vec::new(), Vec::new());
+    let times = WriterTimes::default();
+    let mut outputs = Outputs { state, writer: None, finished, numbers, times };
+    let mut dropped = state.files.dropped_list();
+    let mut stats = JobStats::default();
+    let mut job = MergeJob { plan, levels, range, stats: &mut stats };
+    let written = job.run(&mut outputs, &mut dropped, go_on);
+    written.inspect_err(|_| state.files.remove(outputs.numbers.iter().copied()))?;
+    stats.add_writer(outputs.times);
+    stats.entries_dropped = dropped.count();
+    Ok(Merged { tables: outputs.finished, dropped, stats })
 }
 
 /// A merge of a range of keys while it runs.
 struct MergeJob<'a> {
-    merging: &'a Merging,
+    plan: &'a MergePlan,
     levels: &'a Levels,
     range: &'a KeyRange<'a>,
     stats: &'a mut JobStats,
@@ -138,7 +127,7 @@ impl MergeJob<'_> {
         mut go_on: impl FnMut() -> Result<()>,
     ) -> Result<()> {
         let state = outputs.state;
-        let mut merge = Merge::new(self.merging.sources(), self.range, Direction::Forward)?;
+        let mut merge = Merge::new(self.plan.sources(), self.range, Direction::Forward)?;
         let mut retention: Retention = state.snapshots.retention(state.link.now_ms());
         let mut stages = Stages::new(state.options.clock);
         while let Some(entry) = merge.entry().filter(|entry| self.range.ends_behind(entry.key)) {
@@ -146,9 +135,9 @@ impl MergeJob<'_> {
             // A table's checksums vouch for what was written, not for who wrote it.
             if !retention.is_followed_by(&entry) {
                 let what = "a table that is merged has its entries out of order (`verify`)";
-                return Err(Error::corruption(&table_folder(&state.directory), 0, what));
+                return Err(Error::corruption(&table_folder(state.files.directory()), 0, what));
             }
-            let is_deepest = || !self.levels.may_hold_below(self.merging.to(), entry.key);
+            let is_deepest = || !self.levels.may_hold_below(self.plan.to(), entry.key);
             match retention.judge(&entry, is_deepest) {
                 Verdict::Kept => outputs.add(&entry)?,
                 verdict => dropped.push(&Dropped::of(&entry, verdict))?,

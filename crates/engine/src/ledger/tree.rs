@@ -1,7 +1,6 @@
 //! The tree as a whole: what the façade calls.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,20 +10,27 @@ use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 use pellucid_thread::Mutex;
 
-use super::compaction::{Merging, debt_bytes};
-use super::manifest::{Manifest, manifest_path};
+use super::background::{start, wait_for_flush};
+use super::compaction::{compact, compact_one, is_merge_due};
+use super::flush::flush_all;
+use super::picker::{MergePlan, debt_bytes};
+use super::pinned::{Pinned, PinnedVersion};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
-use super::state::{Edit, State};
+use super::state::State;
 use super::stats::{LedgerMemory, LedgerStats, LevelStats};
 use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
 use super::version::{LEVELS, Levels, Version};
+use super::version_set::Edit;
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
-    Records, background,
+    Records, SegmentFacts,
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
+use crate::manifest::{Manifest, manifest_path};
+use crate::read_mode::ReadMode;
+use crate::resident::in_mode;
 use crate::rules::TableRules;
 use crate::tally::Tally;
 
@@ -57,7 +63,7 @@ impl Active<'_> {
 
 /// The ledger of a store.
 pub(crate) struct Ledger {
-    pub(super) state: Arc<State>,
+    state: Arc<State>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -117,7 +123,7 @@ impl Ledger {
     pub(crate) fn start_background(&self) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if self.state.options.background && thread.is_none() {
-            *thread = Some(background::start(&self.state)?);
+            *thread = Some(start(&self.state)?);
         }
         Ok(())
     }
@@ -125,7 +131,7 @@ impl Ledger {
     /// The memtable that entries go to. Under the writer lock.
     #[inline]
     pub(crate) fn active(&self) -> Active<'_> {
-        Active { version: self.state.version.load(), rules: &self.state.options.rules }
+        Active { version: self.state.versions.load(), rules: &self.state.options.rules }
     }
 
     /// Puts an entry into the active memtable. Only under the writer lock.
@@ -175,9 +181,10 @@ impl Ledger {
         &self,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
-        let found = self.get_or_read(key, at_sequence, counts, &mut NoRecords)?;
+        let found = self.get_or_read(key, at_sequence, mode, counts, &mut NoRecords)?;
         Ok(found.map(Answer::into_entry))
     }
 
@@ -187,14 +194,16 @@ impl Ledger {
         &self,
         key: &[u8],
         at_sequence: u64,
+        mode: ReadMode,
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
         // The version first: what a later one has dropped was shadowed by something published
         // before.
-        let version = self.state.version.load();
+        let version = self.state.versions.load();
         let at_sequence = self.resolve(at_sequence);
-        version.get(key, at_sequence, counts, self.state.tally.mine(), records)
+        let counting = self.state.tally.mine();
+        in_mode(mode, || version.get(key, at_sequence, counts, counting, records))
     }
 
     #[inline]
@@ -208,10 +217,11 @@ impl Ledger {
         range: KeyRange<'_>,
         direction: Direction,
         at_sequence: u64,
+        mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let version = self.state.version.load_full();
+        let version = self.state.versions.load_full();
         let at_sequence = self.resolve(at_sequence);
-        LedgerScan::new(version, &range, direction, at_sequence)
+        LedgerScan::new(version, &range, direction, at_sequence, mode)
     }
 
     /// The live keys with the stem `stem`, which is not empty and ends with one of its table's
@@ -221,10 +231,11 @@ impl Ledger {
         stem: &[u8],
         direction: Direction,
         at_sequence: u64,
+        mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let version = self.state.version.load_full();
+        let version = self.state.versions.load_full();
         let at_sequence = self.resolve(at_sequence);
-        LedgerScan::of_stem(version, stem, direction, at_sequence)
+        LedgerScan::of_stem(version, stem, direction, at_sequence, mode)
     }
 
     /// Registers a snapshot at the published sequence number.
@@ -234,53 +245,51 @@ impl Ledger {
 
     /// Every record up to it is in the tables of the committed manifest.
     pub(crate) fn flushed_sequence(&self) -> u64 {
-        self.state.flushed_sequence()
+        self.state.versions.flushed_sequence()
     }
 
     /// Seals the active memtable and returns once all sealed ones are in tables. Under the writer
     /// lock; `last_sequence` is the last one inserted.
     pub(crate) fn flush_now(&self, last_sequence: u64) -> Result<()> {
-        self.state.check()?;
-        if self.state.version.load().active.entries() > 0 {
+        self.state.signals.check()?;
+        if self.state.versions.load().active.entries() > 0 {
             self.state.seal(last_sequence);
         }
-        self.state.wait_for_flush(0).map(|_| ())
+        wait_for_flush(&self.state, 0).map(|_| ())
     }
 
     /// Does one merge if one is due, and says whether it did.
     #[allow(dead_code, reason = "for the façade, which does not show it yet")]
     pub(crate) fn compact_step(&self) -> Result<bool> {
-        self.state.in_job(State::compact_one)
+        self.state.in_job(compact_one)
     }
 
     /// Merges until all tables are in one level.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.state.in_job(|state| {
-            if state.is_closing() {
-                return Err(Error::Closed);
-            }
-            while state.flush_oldest()? {}
-            let merging = Merging::of_all(&state.version.load().levels, state.link.now_ms());
-            merging.map_or(Ok(()), |merging| state.compact(&merging))
+            state.signals.check_open()?;
+            flush_all(state)?;
+            let plan = MergePlan::of_all(&state.versions.load().levels, state.link.now_ms());
+            plan.map_or(Ok(()), |plan| compact(state, &plan))
         })
     }
 
     /// Writes a manifest with the link's present facts on the segments.
     pub(crate) fn write_manifest(&self) -> Result<()> {
-        self.state.check()?;
-        self.state.commit_files(&Edit::default())
+        self.state.signals.check()?;
+        self.state.commit(&Edit::default())
     }
 
     /// The delay that each write should take now, in proportion to the debt of flushing and
     /// merging.
     #[inline]
     pub(crate) fn write_delay_ns(&self) -> u64 {
-        self.state.write_delay_ns()
+        self.state.versions.write_delay_ns()
     }
 
     /// Whether flushes or merges are behind, so that other background work should wait.
     pub(crate) fn has_debt(&self) -> bool {
-        self.state.sealed() > 0 || self.state.is_merge_due()
+        self.state.versions.sealed() > 0 || is_merge_due(&self.state)
     }
 
     /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock.
@@ -289,12 +298,12 @@ impl Ledger {
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {
         let sealed_max = self.state.options.sealed_memtables_max.max(1) - 1;
-        if self.state.sealed() <= sealed_max && !self.state.has_failed() {
+        if self.state.versions.sealed() <= sealed_max && !self.state.signals.has_failed() {
             return Ok(Duration::ZERO);
         }
         let options = &self.state.options;
         let noted = options.activity.begin(crate::jobs::STALL, options.clock);
-        let waited = self.state.wait_for_flush(sealed_max)?;
+        let waited = wait_for_flush(&self.state, sealed_max)?;
         drop(noted);
         self.state.counters.add_wait(waited);
         Ok(waited)
@@ -303,23 +312,45 @@ impl Ledger {
     /// Checks every block of every table, whether it was checked before or not.
     #[allow(dead_code, reason = "for the façade, which does not show it yet")]
     pub(crate) fn verify(&self) -> Result<()> {
-        let version = self.state.version.load_full();
+        let version = self.state.versions.load_full();
         version.levels.all().try_for_each(|(_, table)| table.verify())
+    }
+
+    /// The present content of the store, with the segments that `segments` says. Nothing is
+    /// committed while it is asked.
+    pub(crate) fn capture<T>(
+        &self,
+        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+    ) -> (Manifest, PinnedVersion, T) {
+        let state = &self.state;
+        let (manifest, version, rest) =
+            state.versions.capture(&state.files, state.link.now_ms(), segments);
+        (manifest, PinnedVersion::new(version), rest)
+    }
+
+    /// The tree as it is now. On return, all entries that it no longer holds were handed to
+    /// [`JournalLink::on_dropped`].
+    pub(crate) fn pin(&self) -> Pinned {
+        // The view first: nobody in it needs what the version no longer holds.
+        let view = self.state.snapshots.view();
+        let version = self.state.versions.load_full();
+        self.state.versions.settle();
+        Pinned::new(view, version)
     }
 
     /// Figures of the tree.
     #[allow(dead_code, reason = "for the façade, which does not show it yet")]
     pub(crate) fn stats(&self) -> LedgerStats {
         let state = &self.state;
-        let version = state.version.load_full();
+        let version = state.versions.load_full();
         let mut stats = LedgerStats {
             memtable_bytes: version.active.size_bytes(),
             memtable_entries: version.active.entries(),
             sealed_memtables: version.sealed.len() as u64,
             sealed_bytes: version.sealed.iter().map(|sealed| sealed.memtable.size_bytes()).sum(),
-            write_delay_ns: state.write_delay_ns(),
+            write_delay_ns: state.versions.write_delay_ns(),
             snapshots: state.snapshots.registered() as u64,
-            flushed_sequence: state.flushed_sequence(),
+            flushed_sequence: state.versions.flushed_sequence(),
             published_sequence: state.snapshots.published(),
             ..LedgerStats::default()
         };
@@ -331,21 +362,18 @@ impl Ledger {
         stats.memory = LedgerMemory {
             memtables_bytes: version.active.memory_bytes()
                 + sealed.sum::<u64>()
-                + state.pool.kept_bytes(),
-            tables_bytes: state.table_memory.used_bytes(),
-            jobs_peak_bytes: state.jobs_peak_bytes.load(Ordering::Relaxed),
+                + state.versions.pooled_bytes(),
+            tables_bytes: state.files.memory().used_bytes(),
+            jobs_peak_bytes: state.files.jobs_peak_bytes(),
         };
         state.counters.read_into(&mut stats);
-        let edit = state.lock_edit();
-        let trouble = edit.failure.as_ref().or(edit.shortage.as_ref());
-        stats.trouble = trouble.map(Error::to_string);
-        drop(edit);
+        stats.trouble = state.signals.trouble();
         stats
     }
 
     /// Ends the background thread; what is in memtables stays in the journal.
     pub(crate) fn close(&self) {
-        self.state.close();
+        self.state.signals.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // A panic of the thread was noted as the ledger's failure.
@@ -401,7 +429,7 @@ impl Ledger {
     /// The sequence numbers of all entries in the tree.
     pub(crate) fn sequences_for_tests(&self) -> Vec<u64> {
         use std::ops::Bound::Unbounded;
-        let version = self.state.version.load_full();
+        let version = self.state.versions.load_full();
         let everything = KeyRange { start: Unbounded, end: Unbounded };
         let merge = super::merge::Merge::of_version(&version, &everything, Direction::Forward);
         let mut merge = merge.expect("the tables are sound");

@@ -10,7 +10,6 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Batch, Direction, Engine, EngineOptions, Error, Operation, Result, Scan,
     Snapshot, TableId, TableOptions,
@@ -47,8 +46,8 @@ pub fn journal_only(engine: &Engine) -> TableId {
 
 /// Puts one key.
 pub fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
-    let written =
-        engine.put(table, key, b"head", value, Acknowledgement::Os, &mut Timeline::off())?;
+    let written = engine
+        .write(&[Operation::put(table, key, value).with_head(b"head")], Acknowledgement::Os)?;
     Ok(written.sequence)
 }
 
@@ -61,7 +60,7 @@ pub fn put_durable(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) ->
 
 /// The value of one key.
 pub fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-    Ok(engine.get(table, key, &mut Timeline::off())?.map(|object| object.value.to_vec()))
+    Ok(engine.get(table, key)?.map(|object| object.value.to_vec()))
 }
 
 /// The files of a folder of the store.
@@ -201,9 +200,9 @@ pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
     let all = (Bound::Unbounded, Bound::Unbounded);
     assert_eq!(rows, expected(map, all));
     for (key, held) in map {
-        let object = engine.get(table, key, &mut Timeline::off()).unwrap().expect("it is there");
+        let object = engine.get(table, key).unwrap().expect("it is there");
         assert_eq!((object.head.sequence, &*object.value), (held.sequence, &held.value[..]));
-        let head = engine.head(table, key, &mut Timeline::off()).unwrap().expect("it is there");
+        let head = engine.head(table, key).unwrap().expect("it is there");
         assert_eq!((head.sequence, &*head.metadata), (held.sequence, &held.head[..]));
     }
 }
@@ -277,7 +276,7 @@ pub fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Res
     for change in changes {
         batch.push(operation(table, change));
     }
-    let written = engine.write(&batch, Acknowledgement::Os, &mut Timeline::off())?;
+    let written = engine.write(&batch, Acknowledgement::Os)?;
     Ok(written.sequence)
 }
 

@@ -2,8 +2,7 @@
 
 use std::ops::Bound;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Direction, Engine, EngineOptions, Result, TableId};
+use pellucid_engine::{Direction, Engine, EngineOptions, Result, TableId};
 
 const THREADS: u64 = 2;
 const VALUE: [u8; 32] = [7; 32];
@@ -11,8 +10,7 @@ const VALUE: [u8; 32] = [7; 32];
 fn fill(engine: &Engine, table: TableId, keys: impl Iterator<Item = u64>) -> Result<()> {
     for key in keys {
         let key = format!("key-{key:012}");
-        let mut timeline = Timeline::off();
-        engine.put(table, key.as_bytes(), b"", &VALUE, Acknowledgement::Os, &mut timeline)?;
+        engine.put(table, key.as_bytes(), &VALUE)?;
     }
     Ok(())
 }

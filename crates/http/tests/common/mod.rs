@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod endings;
 pub(crate) mod frames;
 pub(crate) mod h2_client;
 pub(crate) mod tls_client;

@@ -90,7 +90,7 @@ enum TokenAction {
     Add {
         /// The account's name.
         account: String,
-        /// What the token is for.
+        /// The purpose that the token is for.
         name: String,
         /// Days until it ends [default: never].
         #[arg(long)]

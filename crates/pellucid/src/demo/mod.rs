@@ -46,10 +46,10 @@ pub(crate) struct DemoArguments {
     /// Threads of the load.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// How much the server accounts for.
+    /// The detail of the server's account.
     #[arg(long, default_value_t = AccountingKind::Full)]
     accounting: AccountingKind,
-    /// Where to write the report.
+    /// The file to write the report to.
     #[arg(long, default_value = "report.html")]
     report: PathBuf,
     /// Keep the store in this folder instead of a temporary one.
@@ -159,7 +159,7 @@ fn restart_sentence(took: Duration) -> String {
     format!("Killed and started anew, the server answered its first GET after {seconds:.2} s.")
 }
 
-/// What the reader has to know if the offered rate was beyond the server.
+/// A note for the reader if the offered rate was beyond the server.
 fn not_held(loads: &[&Steady]) -> String {
     let held = |load: &&Steady| {
         let offered = load.result.rate_per_second.unwrap_or(0) as f64;

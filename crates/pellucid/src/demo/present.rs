@@ -1,4 +1,4 @@
-//! What the demo shows: text while it runs, and the report.
+//! The output of the demo: text while it runs, and the report.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -66,7 +66,7 @@ pub(crate) fn describe(section: &Section, steady: &Steady) -> String {
     description
 }
 
-/// What wrk2 prints after the spectrum.
+/// The lines that wrk2 prints after the spectrum.
 fn wrk2_tail(table: &str) -> &str {
     table.rsplit_once("----------\n").map_or("", |(_, tail)| tail)
 }

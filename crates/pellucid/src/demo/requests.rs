@@ -11,7 +11,7 @@ pub(crate) const VALUE_BYTES: usize = 250;
 /// A prime above any number of keys: stepping by it visits every key once, in scattered order.
 const STRIDE: u64 = 2_654_435_761;
 
-/// Which requests a load consists of.
+/// The requests that a load consists of.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Every key once, in scattered order.
@@ -47,7 +47,7 @@ struct Source {
     keys: u64,
     random: SplitMix,
     next: u64,
-    /// What follows the key in the request.
+    /// The text that follows the key in the request.
     after_key: Vec<u8>,
 }
 

@@ -13,19 +13,19 @@ use crate::server_process::ServerProcess;
 /// Connections and depth of their pipelines while the store is filled.
 const FILL_CONNECTIONS: usize = 8;
 const FILL_DEPTH: usize = 32;
-/// How long full speed is held to learn what saturation is.
+/// The time for which full speed is held to learn what saturation is.
 const PROBE: Duration = Duration::from_secs(2);
 /// The share of full speed that counts as below saturation.
 const RATE_SHARE: f64 = 0.5;
 /// A rate is held if this share of it is answered.
 const HELD_SHARE: f64 = 0.99;
-/// How often a rate that is not held is halved.
+/// The number of times that a rate is halved that is not held.
 const RATE_TRIES: usize = 4;
 /// Time without requests between two loads: a window of the account counts whole seconds, so that
 /// without it a window would hold the last requests of the load before.
 const PAUSE: Duration = Duration::from_millis(1_100);
 
-/// What all stages have in common.
+/// The parts that all stages have in common.
 pub(crate) struct Plan {
     pub(crate) keys: u64,
     pub(crate) seconds: u64,

@@ -1,7 +1,7 @@
-//! What the server itself says of a load, if it is one that keeps an account.
+//! The server's own account of a load, if it is one that keeps an account.
 
 use pellucid_account::{OperationAccount, Snapshot};
-use pellucid_load::{LoadOptions, LoadResult, Target, ask};
+use pellucid_load::{LoadOptions, LoadResult, Target};
 
 /// The server's account of the last seconds: of the operation that occurred most.
 pub(super) fn of_run(options: &LoadOptions, result: &LoadResult) -> Option<OperationAccount> {
@@ -24,7 +24,7 @@ pub(super) fn of_nodes(
 /// The server's account of the last `seconds`.
 fn window(options: &LoadOptions, seconds: u64) -> Option<OperationAccount> {
     let path = format!("/_admin/account?window={}", seconds.clamp(1, 590));
-    let (status, answer) = ask(options, &path, "").ok()?;
+    let (status, answer) = options.ask(&path, "").ok()?;
     if status != 200 {
         return None;
     }

@@ -32,8 +32,26 @@ const DEFAULT_STREAMS: usize = 32;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArguments {
-    /// What to load.
+    /// The URL to load.
     url: String,
+    #[command(flatten)]
+    pace: PaceArguments,
+    #[command(flatten)]
+    protocol: ProtocolArguments,
+    #[command(flatten)]
+    requests: RequestsArguments,
+    #[command(flatten)]
+    search: SearchArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Arguments of the script; those that begin with a dash stand behind `--`.
+    #[arg(requires = "script")]
+    arguments: Vec<String>,
+}
+
+// The flags of connections, rates and times.
+#[derive(Args)]
+struct PaceArguments {
     /// Connections to keep open [default: 10]; several numbers, such as 1,3,10,100, are compared.
     #[arg(short, long, value_delimiter = ',', value_parser = count)]
     connections: Vec<u64>,
@@ -50,9 +68,20 @@ pub(crate) struct LoadArguments {
     /// Requests per second over all connections, such as 10k.
     #[arg(short = 'R', long, value_parser = count)]
     rate: Option<u64>,
-    /// How the starts of requests are spread, with a rate.
+    /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
     arrivals: Option<ArrivalsName>,
+    /// The time that a request may take before it counts as timed out [default: 2s].
+    #[arg(short = 'T', long, value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Leave requests that start within this time out of the histograms.
+    #[arg(long, value_parser = duration)]
+    warm_up: Option<Duration>,
+}
+
+// The flags of the protocol that carries the requests.
+#[derive(Args)]
+struct ProtocolArguments {
     /// Open a connection for each request.
     #[arg(long)]
     no_keep_alive: bool,
@@ -72,16 +101,11 @@ pub(crate) struct LoadArguments {
     /// With https: trust any certificate.
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// Send nothing that asks the server for its own account of requests (`Prefer: timing`,
-    /// `traceparent`); otherwise up to about a thousand a second do.
-    #[arg(long)]
-    no_timing: bool,
-    /// Show the way of the requests around this percentile of the response time, too.
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    around: Option<f64>,
-    /// Print the distribution of latency and its detailed spectrum.
-    #[arg(short = 'L', long)]
-    latency: bool,
+}
+
+// The flags of the requests themselves.
+#[derive(Args)]
+struct RequestsArguments {
     /// A wrk or wrk2 script.
     #[arg(short, long)]
     script: Option<PathBuf>,
@@ -95,13 +119,16 @@ pub(crate) struct LoadArguments {
     /// asked for on purpose; a description of work says it in `expect`.
     #[arg(long, value_delimiter = ',', value_name = "STATUS", conflicts_with = "work")]
     accept: Vec<u16>,
-    /// How long a request may take before it counts as timed out [default: 2s].
-    #[arg(short = 'T', long, value_parser = duration)]
-    timeout: Option<Duration>,
-    /// Leave requests that start within this time out of the histograms.
-    #[arg(long, value_parser = duration)]
-    warm_up: Option<Duration>,
-    /// What has to be kept, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
+    /// Send nothing that asks the server for its own account of requests (`Prefer: timing`,
+    /// `traceparent`); otherwise up to about a thousand a second do.
+    #[arg(long)]
+    no_timing: bool,
+}
+
+// The flags of objectives and of the search for the highest rate.
+#[derive(Args)]
+struct SearchArguments {
+    /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
     #[arg(long, value_parser = objectives)]
     slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
@@ -110,6 +137,17 @@ pub(crate) struct LoadArguments {
     /// With --find-max: shorter trials and one search instead of three.
     #[arg(long, requires = "find_max")]
     quick: bool,
+}
+
+// The flags of the output.
+#[derive(Args)]
+struct OutputArguments {
+    /// Show the way of the requests around this percentile of the response time, too.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    around: Option<f64>,
+    /// Print the distribution of latency and its detailed spectrum.
+    #[arg(short = 'L', long)]
+    latency: bool,
     /// Print the result as JSON instead.
     #[arg(long)]
     json: bool,
@@ -122,9 +160,6 @@ pub(crate) struct LoadArguments {
     /// Write response times over time as an interval log of HdrHistogram.
     #[arg(long, value_name = "FILE.hlog")]
     hlog: Option<PathBuf>,
-    /// Arguments of the script; those that begin with a dash stand behind `--`.
-    #[arg(requires = "script")]
-    arguments: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -153,7 +188,7 @@ fn objectives(text: &str) -> Result<Objectives, String> {
     Objectives::parse(text).map_err(|error| error.to_string())
 }
 
-/// What the flags ask for.
+/// The task that the flags set.
 pub(crate) struct Task {
     pub(crate) options: LoadOptions,
     /// The numbers of connections to compare; one is no comparison.
@@ -173,7 +208,7 @@ impl Task {
     /// Reads the flags; they go before what the description of work says.
     pub(super) fn of(arguments: LoadArguments) -> Result<Task, Failure> {
         let mut options = LoadOptions::new(Target::parse(&arguments.url).map_err(usage_of)?);
-        let workload = arguments.work.as_deref().map(Workload::read).transpose();
+        let workload = arguments.requests.work.as_deref().map(Workload::read).transpose();
         let workload = workload.map_err(usage_of)?;
         if let Some(workload) = &workload {
             workload.apply_settings(&mut options);
@@ -182,32 +217,39 @@ impl Task {
         if let Some(workload) = workload {
             workload.use_in(&mut options);
         }
-        let connections: Vec<usize> = arguments.connections.iter().map(|n| small(*n)).collect();
-        if arguments.find_max && connections.len() > 1 {
+        let connections: Vec<usize> =
+            arguments.pace.connections.iter().map(|n| small(*n)).collect();
+        if arguments.search.find_max && connections.len() > 1 {
             return Err(Failure::usage("--find-max takes one number of connections"));
         }
-        if arguments.find_max && !options.stages.is_empty() {
+        if arguments.search.find_max && !options.stages.is_empty() {
             return Err(Failure::usage("--find-max sets the rate itself: leave the stages out"));
         }
-        let files = arguments.script.iter().chain(&arguments.ca);
+        let files = arguments.requests.script.iter().chain(&arguments.protocol.ca);
         files.map(PathBuf::as_path).try_for_each(can_be_read)?;
         let script_arguments = arguments.arguments;
-        options.script =
-            arguments.script.map(|path| ScriptOptions { path, arguments: script_arguments });
-        if connections.len() < 2 && !arguments.find_max {
+        options.script = arguments
+            .requests
+            .script
+            .map(|path| ScriptOptions { path, arguments: script_arguments });
+        if connections.len() < 2 && !arguments.search.find_max {
             options.check().map_err(usage_of)?;
         }
         let task = Task {
             options,
             connections,
-            server_cores: arguments.server_cores.map(small),
-            latency: arguments.latency,
-            around: arguments.around,
-            json: arguments.json,
-            objectives: arguments.slo,
-            find_max: arguments.find_max,
-            quick: arguments.quick,
-            outputs: Outputs { html: arguments.html, hgrm: arguments.hgrm, hlog: arguments.hlog },
+            server_cores: arguments.pace.server_cores.map(small),
+            latency: arguments.output.latency,
+            around: arguments.output.around,
+            json: arguments.output.json,
+            objectives: arguments.search.slo,
+            find_max: arguments.search.find_max,
+            quick: arguments.search.quick,
+            outputs: Outputs {
+                html: arguments.output.html,
+                hgrm: arguments.output.hgrm,
+                hlog: arguments.output.hlog,
+            },
         };
         task.outputs.check()?;
         Ok(task)
@@ -215,36 +257,39 @@ impl Task {
 }
 
 fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(), Failure> {
-    if let [connections] = arguments.connections[..] {
+    if let [connections] = arguments.pace.connections[..] {
         options.connections = small(connections);
     }
-    options.threads = arguments.threads.map_or(options.threads, small);
-    if arguments.rate.is_some() || arguments.duration.is_some() {
+    options.threads = arguments.pace.threads.map_or(options.threads, small);
+    if arguments.pace.rate.is_some() || arguments.pace.duration.is_some() {
         options.stages.clear();
     }
-    if let Some(duration) = arguments.duration {
+    if let Some(duration) = arguments.pace.duration {
         options.limit = Limit::Duration(duration);
     }
-    options.rate_per_second = arguments.rate.or(options.rate_per_second);
-    if arguments.find_max {
+    options.rate_per_second = arguments.pace.rate.or(options.rate_per_second);
+    if arguments.search.find_max {
         options.rate_per_second = None;
     }
-    options.arrivals = match arguments.arrivals {
+    options.arrivals = match arguments.pace.arrivals {
         Some(ArrivalsName::Constant) => Arrivals::Constant,
         Some(ArrivalsName::Poisson) => Arrivals::Poisson,
         None => options.arrivals,
     };
-    options.keep_alive &= !arguments.no_keep_alive;
-    if arguments.http2 {
-        options.http2_streams = Some(arguments.streams.map_or(DEFAULT_STREAMS, small));
+    options.keep_alive &= !arguments.protocol.no_keep_alive;
+    if arguments.protocol.http2 {
+        options.http2_streams = Some(arguments.protocol.streams.map_or(DEFAULT_STREAMS, small));
     }
-    options.tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
-    options.direct = arguments.direct;
-    options.ask_timing = !arguments.no_timing;
-    options.accepted_statuses.clone_from(&arguments.accept);
-    options.timeout = arguments.timeout.unwrap_or(options.timeout);
-    options.warm_up = arguments.warm_up.unwrap_or(options.warm_up);
-    let headers = arguments.headers.iter().map(|text| Header::parse(text));
+    options.tls = TlsOptions {
+        ca_file: arguments.protocol.ca.clone(),
+        insecure: arguments.protocol.insecure,
+    };
+    options.direct = arguments.protocol.direct;
+    options.ask_timing = !arguments.requests.no_timing;
+    options.accepted_statuses.clone_from(&arguments.requests.accept);
+    options.timeout = arguments.pace.timeout.unwrap_or(options.timeout);
+    options.warm_up = arguments.pace.warm_up.unwrap_or(options.warm_up);
+    let headers = arguments.requests.headers.iter().map(|text| Header::parse(text));
     options.headers = headers.collect::<Result<_, _>>().map_err(usage_of)?;
     Ok(())
 }
@@ -260,6 +305,6 @@ fn small(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn usage_of(error: LoadError) -> Failure {
-    Failure::usage(error)
+fn usage_of(error: impl Into<LoadError>) -> Failure {
+    Failure::usage(error.into())
 }

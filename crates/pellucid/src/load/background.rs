@@ -1,22 +1,22 @@
-//! What the server did beside answering, second by second: asked of a Pellucid server by a thread
-//! of its own, so that neither the load nor its clock notices.
+//! The work that the server did beside answering, second by second: asked of a Pellucid server by a
+//! thread of its own, so that neither the load nor its clock notices.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pellucid_load::{LoadOptions, ask};
+use pellucid_load::LoadOptions;
 use pellucid_report::{Chart, Form, Series, Unit};
 use serde_json::{Value, json};
 
-/// How often the server is asked.
+/// The interval at which the server is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Answers that are kept; of a longer run the rest is not shown.
 const SAMPLES_MAX: usize = 7_200;
 const PATH: &str = "/_admin/engine";
 
-/// What is shown: its name, and where it stands in the server's document. Sums over levels are
-/// written with a `*`.
+/// The figure that is shown: its name, and where it stands in the server's document. Sums over
+/// levels are written with a `*`.
 const WORK: [(&str, &str); 4] = [
     ("flushes", "/background/flush/duration_ns"),
     ("merges", "/background/compactions/*/duration_ns"),
@@ -42,7 +42,7 @@ pub(super) struct Watching {
     thread: JoinHandle<Vec<Sample>>,
 }
 
-/// What the server did in the background of a run.
+/// The work of the server in the background of a run.
 #[derive(Default)]
 pub(super) struct Background {
     samples: Vec<Sample>,
@@ -81,7 +81,7 @@ impl Watching {
 }
 
 fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
-    let (status, answer) = ask(options, PATH, "").ok()?;
+    let (status, answer) = options.ask(PATH, "").ok()?;
     let document: Value = serde_json::from_slice(&answer.body).ok().filter(|_| status == 200)?;
     document.get("background")?;
     Some(Sample {

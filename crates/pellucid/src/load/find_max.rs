@@ -17,7 +17,7 @@ use super::show::time;
 use crate::Failure;
 use crate::printed::{print_document, print_text};
 
-/// How long a rate is tried, and how long one that was held is confirmed.
+/// The time for which a rate is tried, and how long one that was held is confirmed.
 const TRIAL: Duration = Duration::from_secs(4);
 const CONFIRMATION: Duration = Duration::from_secs(30);
 const QUICK_TRIAL: Duration = Duration::from_secs(1);
@@ -30,22 +30,22 @@ const START_SHARE: f64 = 0.25;
 /// Time without requests between two trials, in which a backlog drains. A window of the server's
 /// account counts whole seconds, so it also keeps one trial out of the other's.
 const PAUSE: Duration = Duration::from_millis(1_100);
-/// How often a rate is tried whose trial failed because of the generator.
+/// The number of times that a rate is tried whose trial failed because of the generator.
 const TRIES: usize = 3;
 /// A rate that is missed tells of what was found if it is at most so many times that.
 const NEAR: f64 = 1.1;
-/// What is said where the generator was what missed it.
+/// The message where the generator was what missed it.
 const GENERATORS: &str = "The generator could not keep up above that, so the service may hold \
                           more: give the generator more threads or a machine of its own.";
 /// The loads between which the server's phases are compared, in terms of the knee.
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
 
-/// What the search has found, which is something even if it was ended.
+/// The knee that the search has found, which is something even if it was ended.
 #[derive(Default)]
 struct Found {
     knee: Knee,
-    /// How the steps of a request's way grow from half of the knee to just above it.
+    /// The growth of the steps of a request's way from half of the knee to just above it.
     growth: Vec<Growth>,
     trials: Vec<Value>,
     /// The confirming runs with their rates; before there is one, the last trial.
@@ -53,7 +53,7 @@ struct Found {
     last: Option<Run>,
     /// Rates that were missed because of the generator, in requests a second.
     missed_by_generator: Vec<f64>,
-    /// What ended the search before its time.
+    /// The event that ended the search before its time.
     failure: Option<Failure>,
 }
 
@@ -121,7 +121,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
     Ok(found)
 }
 
-/// Where the search begins: well below what a closed loop reaches.
+/// The place where the search begins: well below what a closed loop reaches.
 fn start(task: &Task) -> Result<f64, Failure> {
     let limit = Limit::Duration(PROBE);
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
@@ -195,7 +195,7 @@ fn tell(
     })
 }
 
-/// How the way of a request grows from half the knee to just above it.
+/// The growth of the way of a request from half the knee to just above it.
 fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Failure> {
     let mut ways = Vec::new();
     for share in [BELOW, ABOVE] {
@@ -243,13 +243,13 @@ impl Found {
         self.confirmed.into_iter().find(is_median).map(|(_, run)| run).or(self.last)
     }
 
-    /// Whether it was the generator, and not the service alone, that bore no more than was found.
+    /// True if it was the generator, and not the service alone, that bore no more than was found.
     fn is_generators(&self) -> bool {
         let near = self.knee.median_per_second().map(|rate| rate * NEAR);
         near.is_some_and(|near| self.missed_by_generator.iter().any(|rate| *rate <= near))
     }
 
-    /// What that run is, for the report.
+    /// The name of that run, for the report.
     fn about(&self) -> String {
         match self.knee.median_per_second() {
             Some(rate) => format!(
@@ -263,7 +263,7 @@ impl Found {
         }
     }
 
-    /// What stands before a rate that is only known to be held.
+    /// The sign that stands before a rate that is only known to be held.
     fn at_least(&self) -> &'static str {
         if self.is_generators() { "at least " } else { "" }
     }
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(most.step, "server: queue");
     }
 
-    /// What the generator could not send was taken for what the service could not bear.
+    /// The load that the generator could not send was taken for what the service could not bear.
     #[test]
     fn a_limit_of_the_generators_own_is_no_knee() {
         let mut task = task(&["--slo", "p99=25ms", "--quick"]);

@@ -1,10 +1,11 @@
-//! What grows between two loads: the steps of the mean way of a request, client and server alike.
+//! The steps that grows between two loads: the steps of the mean way of a request, client and
+//! server alike.
 
 use pellucid_load::Way;
 
 use super::show::time;
 
-/// How the names of the server's own steps begin.
+/// The prefix of the names of the server's own steps.
 const SERVERS: &str = "server: ";
 
 /// A step and its mean at two loads.
@@ -16,12 +17,12 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// What was added from one load to the other.
+    /// The time that was added from one load to the other.
     pub(super) fn added_ns(&self) -> f64 {
         self.after_ns - self.before_ns
     }
 
-    /// Whether the server has told of it.
+    /// True if the server has told of it.
     pub(super) fn is_servers(&self) -> bool {
         self.step.starts_with(SERVERS)
     }
@@ -45,7 +46,7 @@ pub(super) fn between(before: &Way, after: &Way) -> Vec<Growth> {
     all
 }
 
-/// What grew most of all, and what of the server's.
+/// The step that grew most of all, and that of the server's.
 pub(super) fn sentences(all: &[Growth]) -> String {
     let added: f64 = all.iter().map(|growth| growth.added_ns().max(0.0)).sum();
     let tell = |growth: &Growth| {

@@ -71,7 +71,7 @@ impl Run {
         document
     }
 
-    /// What a report shows beside the figures that every run has.
+    /// The parts that a report shows beside the figures that every run has.
     pub(super) fn charts(&self) -> Vec<Chart> {
         [self.ways.charts(), section::nodes(&self.result), self.background.charts()].concat()
     }
@@ -81,7 +81,7 @@ impl Run {
         self.result.call_done().map_err(Failure::work)
     }
 
-    /// What ended the run before its time, in words.
+    /// The event that ended the run before its time, in words.
     pub(super) fn failure(&self) -> Option<String> {
         let failure = self.result.failure.as_ref()?;
         Some(format!("the run ended early, and its figures are of the time before: {failure}"))

@@ -12,7 +12,7 @@ use super::section;
 use super::waterfall::waterfall;
 use crate::Failure;
 
-/// Where results go beside the terminal.
+/// The files for results beside the terminal.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pub(crate) html: Option<PathBuf>,

@@ -71,7 +71,7 @@ pub(super) fn of(run: &Run) -> Section {
     }
 }
 
-/// Which nodes the requests went to, if each went to the owner of its key.
+/// The nodes that the requests went to, if each went to the owner of its key.
 pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     let Some(direct) = &result.direct else { return Vec::new() };
     let rows = direct.nodes.iter().map(|(url, requests)| (url.as_str(), *requests));
@@ -91,7 +91,7 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     }]
 }
 
-/// What a run may be taken for.
+/// The worth of a run.
 pub(crate) fn verdict(result: &LoadResult) -> Verdict {
     verdict_of(&judge(&Figures::of(result)))
 }

@@ -1,11 +1,11 @@
-//! What a run says on a terminal beyond the tables of wrk and wrk2.
+//! The text of a run on a terminal beyond the tables of wrk and wrk2.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use pellucid_load::{Judgement, LoadResult};
 
-/// How often a line is written where it cannot be written over.
+/// The interval of lines where they cannot be written over.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A line on stderr that is written over and over, if that is a terminal; otherwise a line every
@@ -72,7 +72,7 @@ pub(super) fn judgement(judgement: &Judgement) -> String {
     text
 }
 
-/// Where the requests went, if each went to the owner of its key.
+/// The nodes that got the requests, if each went to the owner of its key.
 pub(super) fn direct(result: &LoadResult) -> String {
     let Some(direct) = &result.direct else { return String::new() };
     let mut text = "  Direct: each request went to the owner of its key.\n".to_owned();

@@ -13,7 +13,7 @@ use crate::printed::{print_document, print_text};
 /// The rule of thumb for a server, which the sweep tries beside the numbers that were asked for.
 struct Rule {
     server_cores: usize,
-    /// Whether the number of cores is this machine's, for want of the server's.
+    /// True if the number of cores is this machine's, for want of the server's.
     is_guessed: bool,
     connections: usize,
 }
@@ -159,14 +159,14 @@ fn row(run: &Run) -> String {
     )
 }
 
-/// What a single run prints, of each, if distributions are asked for (`-L`).
+/// The text that a single run prints, of each, if distributions are asked for (`-L`).
 fn distributions(task: &Task, runs: &[Run]) -> String {
     let one = |run: &Run| format!("\n{} connections:\n{}", run.result.connections, run.text(true));
     let all: String = runs.iter().filter(|_| task.latency).map(one).collect();
     if all.is_empty() { all } else { all + "\n" }
 }
 
-/// Which number is recommended, and why; nothing without any run.
+/// The number that is recommended, and why; nothing without any run.
 fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
     let (points, is_paced) = (points(runs), task.options.is_paced());
     let choice = recommended(&points, is_paced);

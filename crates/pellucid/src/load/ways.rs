@@ -1,4 +1,4 @@
-//! Where the time of requests went, from the intended start to the answer: as text, as JSON, and as
+//! The way of the time of requests, from the intended start to the answer: as text, as JSON, and as
 //! charts. What each server tells of itself comes with its answers.
 
 use pellucid_load::{LoadResult, Trace, Way};
@@ -9,7 +9,7 @@ use super::show::time;
 
 /// The percentiles whose requests are shown.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
-/// How many of the slowest requests are shown.
+/// The number of slowest requests that are shown.
 const SLOWEST: usize = 10;
 /// Watched requests below which nothing is said of a percentile, times what lies beyond it.
 const REQUESTS_BEYOND_MIN: f64 = 2.0;
@@ -142,7 +142,7 @@ impl Ways {
     }
 }
 
-/// How the bars are to be read, and where the server's part lies in them.
+/// The legend of the bars, and the place of the server's part in them.
 fn about(rows: &[(String, &Way)]) -> String {
     let placement_ns = rows.iter().map(|(_, way)| way.placement_ns).fold(0.0, f64::max);
     let place = match rows.iter().any(|(_, way)| way.placed > 0) && placement_ns == 0.0 {

@@ -1,4 +1,4 @@
-//! Which store a server runs on. Builds without a kind know its settings all the same, so that a
+//! The store that a server runs on. Builds without a kind know its settings all the same, so that a
 //! file of settings means the same everywhere, and say what they lack.
 
 #[cfg(feature = "cql")]
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// What a ring asks of whoever comes: of servers and of copies alike.
+/// The settings of a ring for all that use it: of servers and of copies alike.
 #[cfg(feature = "cql")]
 #[derive(clap::Args)]
 pub(crate) struct RingAccess {

@@ -13,11 +13,11 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::settings::Settings;
 use crate::settings::values::{LogFormat, LogLevel};
 
-/// How the process logs.
+/// The log of the process.
 pub(crate) struct Logging {
     level: LogLevel,
     format: LogFormat,
-    /// What there is to say about the settings themselves.
+    /// The remarks that there is to say about the settings themselves.
     pub(crate) remarks: Vec<String>,
 }
 

@@ -263,7 +263,7 @@ struct Settings {
     stop_timeout: Option<Span>,
 }
 
-/// What `pellucid serve` is to do.
+/// The task of `pellucid serve`.
 pub(crate) enum Task {
     /// Print this text and end.
     Print(String),
@@ -272,7 +272,7 @@ pub(crate) enum Task {
 }
 
 impl ServeArguments {
-    /// What all sources together ask for. `matches` are those of the command `serve`.
+    /// The task that all sources together set. `matches` are those of the command `serve`.
     pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
         if let Some(Printing::Example) = self.print_config {
             return Ok(Task::Print(print::example()));

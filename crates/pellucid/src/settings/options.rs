@@ -20,7 +20,8 @@ use crate::settings::values::{
 /// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
 
-/// How often the engine's figures are logged where the log is collected, unless said otherwise.
+/// The interval at which the engine's figures are logged where the log is collected, unless said
+/// otherwise.
 const ENGINE_LOG_COLLECTED: Duration = Duration::from_secs(30);
 
 impl Settings {
@@ -216,7 +217,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What is of the document API.
+    /// The settings of the document API.
     fn set_documents(&self, options: &mut ServerOptions) -> Result<(), Failure> {
         let documents = &mut options.documents;
         if let Some(from) = self.compress_documents_from {
@@ -260,7 +261,7 @@ impl Settings {
     }
 }
 
-/// What is between the commas.
+/// The items that is between the commas.
 fn list_in(text: Option<&str>) -> Vec<String> {
     let parts = text.unwrap_or_default().split(',').map(str::trim);
     parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()

@@ -10,10 +10,10 @@ use crate::settings::sources::Effective;
 
 /// Settings whose values are not shown. Other secrets are in files, of which the names are shown.
 const SECRETS: &[&str] = &["otlp-header"];
-/// Where the comments begin that say where a value is from.
+/// The column of the comments that say where a value is from.
 const COMMENT_COLUMN: usize = 44;
 
-/// What is in force and where each value is from; it can be used as a configuration file.
+/// The settings in force, each with its origin; it can be used as a configuration file.
 pub(crate) fn effective(effective: &Effective) -> String {
     let mut text = String::new();
     for name in names() {
@@ -57,7 +57,7 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// What a setting without a default might be.
+/// An example of a setting without a default.
 fn instance(name: &str) -> Option<Value> {
     Some(Value::from(match name {
         "data" => "/var/lib/pellucid",

@@ -1,4 +1,4 @@
-//! Where settings come from: flags, else the environment, else a file, else defaults.
+//! The sources of settings: flags, else the environment, else a file, else defaults.
 //!
 //! Each source is a table from name to value; the tables are laid over each other, so that a new
 //! setting needs no code here.
@@ -18,7 +18,7 @@ use crate::settings::{ServeArguments, Settings};
 /// Bytes that a configuration file may have.
 const FILE_LENGTH_MAX: u64 = 1 << 20;
 
-/// Where the value of a setting comes from.
+/// The source of the value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,

@@ -18,7 +18,7 @@ pub(crate) enum EngineKind {
     Cql,
 }
 
-/// What the acknowledgement of a write survives.
+/// The failure that an acknowledged write survives.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sync {
@@ -27,7 +27,7 @@ pub(crate) enum Sync {
     Disk,
 }
 
-/// Which requests leave their event loop.
+/// The requests that leave their event loop.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HandOverKind {
@@ -36,7 +36,7 @@ pub(crate) enum HandOverKind {
     Never,
 }
 
-/// Whether requests need credentials.
+/// True if requests need credentials.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AuthenticationKind {
@@ -63,7 +63,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How much is accounted for.
+/// The detail of the account.
 #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AccountingKind {
@@ -123,8 +123,8 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let parsed = pellucid_load::parse_duration(text);
-        parsed.map(Span).map_err(|_| format!("`{text}` is no length of time: write it as 30s"))
+        let parsed = pellucid_clock::parse_duration(text);
+        parsed.map(Span).ok_or_else(|| format!("`{text}` is no length of time: write it as 30s"))
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::common::tls::{certificate, write_private};
 use crate::common::{Client, Serving, entity, pellucid};
 
 /// Pause between two requests of a watched client.
@@ -152,23 +153,6 @@ fn account(data: &Path, arguments: &[&str], password: &str) {
 
 fn add_account(data: &Path, name: &str, arguments: &[&str]) {
     account(data, &[&["add", name][..], arguments].concat(), &format!("{name}\n"));
-}
-
-/// A certificate for `localhost`, and its key, as files.
-fn certificate(folder: &Path) -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    write_private(&key, &made.signing_key.serialize_pem());
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    (text(&certificate), text(&key))
-}
-
-fn write_private(path: &Path, text: &str) {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
-    file.write_all(text.as_bytes()).unwrap();
 }
 
 /// Two nodes of a cluster that share a secret.

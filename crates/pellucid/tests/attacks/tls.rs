@@ -1,65 +1,18 @@
 //! Attacks over TLS.
 
 use std::net::Shutdown;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, Stream};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, Stream};
 
 use crate::arena::Arena;
+use crate::common::tls::client_config;
 use crate::raw::{Attack, Named, connect, reset, send, statuses, until_closed};
 
-/// Whoever answers is taken: it is the server's life that matters here.
-#[derive(Debug)]
-struct Anybody(Arc<rustls::crypto::CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-fn session(protocols: &[&[u8]]) -> ClientConnection {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
-    let mut config = config.with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
+fn session(protocols: &[&str]) -> ClientConnection {
+    let name = ServerName::try_from("localhost").unwrap();
+    ClientConnection::new(client_config(protocols), name).unwrap()
 }
 
 /// Whether the server answers over TLS.
@@ -76,7 +29,7 @@ pub(crate) fn serves(arena: &Arena) -> bool {
 /// The first flight of a client.
 fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
-    session(&[b"h2", b"http/1.1"]).write_tls(&mut bytes).unwrap();
+    session(&["h2", "http/1.1"]).write_tls(&mut bytes).unwrap();
     bytes
 }
 
@@ -161,7 +114,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         }),
         ("a reset of HTTP/2 after its settings", |arena| {
             for _ in 0..20 {
-                let (mut session, mut socket) = (session(&[b"h2"]), connect(arena.secure.address));
+                let (mut session, mut socket) = (session(&["h2"]), connect(arena.secure.address));
                 let mut stream = Stream::new(&mut session, &mut socket);
                 let begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
                 std::io::Write::write_all(&mut stream, begin).unwrap();

@@ -4,6 +4,7 @@
 #[path = "../../../server/tests/common/client.rs"]
 pub(crate) mod client;
 pub(crate) mod profiled;
+pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

@@ -49,7 +49,8 @@ pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
         // Where it is refused, requests wait for this thread as long as the kernel likes.
         let _ = schedule_for_background();
         let began = clock.stopwatch();
-        let merged = store.compact();
+        let merged = store.local().map(|local| local.compact()).transpose();
+            let merged = merged.map(|done| done.is_some());
         if let Err(error) = &merged {
             observer.log.error(&format!("a full merge failed: {error}"));
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pellucid_account::WINDOW_SECONDS_MAX;
 use pellucid_cluster::Cluster;
+use pellucid_embedded::engine_stats;
 use pellucid_http::{Request, ServerGauge};
 use pellucid_store::Store;
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
 pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     let store = Arc::clone(&api.store);
     // A store elsewhere has an account of its own, or none.
-    Ok(api.document(move || store.engine_stats().as_ref().map_or(Value::Null, document)))
+    Ok(api.document(move || engine_stats(&*store).as_ref().map_or(Value::Null, document)))
 }
 
 /// The metrics, in the text form of Prometheus.
@@ -93,7 +94,7 @@ pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
             snapshot: account.snapshot(None),
             transport: gauge.stats(),
             store: store.figures(),
-            engine: store.engine_stats(),
+            engine: engine_stats(&*store),
             cursors: documents.cursor_figures(),
             memory: documents.memory().clone(),
             process: ProcessFigures::now(),

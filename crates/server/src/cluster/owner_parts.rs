@@ -1,8 +1,8 @@
 //! A store's parts of `execute`, as an owner tells them: by the numbers of the embedded engine's
-//! ([`pellucid_store::parts`]), which the peer protocol has, whatever store the owner has.
+//! ([`pellucid_embedded::parts`]), which the peer protocol has, whatever store the owner has.
 
 use pellucid_account::{PARTS_MAX, Part};
-use pellucid_store::parts;
+use pellucid_embedded::parts;
 
 /// The equivalents of other stores' parts, by their names. A part without a line here is told as
 /// the rest.

@@ -39,7 +39,7 @@ impl Owner {
         observer: Arc<Observer>,
         random: SeededRandom,
     ) -> Owner {
-        let parts = OwnerParts::of(entities.store.part_names());
+        let parts = OwnerParts::of(entities.store.properties().part_names);
         Owner { entities, observer, parts, random }
     }
 

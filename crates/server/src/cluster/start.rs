@@ -66,7 +66,11 @@ pub(crate) fn join(
 /// The content of a store: of the entity API, of the document API, or in tables that programs have
 /// made which are no node (docs/stores.md).
 fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
-    let names = store.table_names()?.unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
+    let names = store
+        .local()
+        .map(|local| local.table_names())
+        .transpose()?
+        .unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
     if names.iter().any(|name| name == DOCUMENTS) {
         let documents = pellucid_document::held(store);
         let documents = documents.map_err(|error| StoreError::Failed(error.to_string()))?;

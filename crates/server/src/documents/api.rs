@@ -192,7 +192,7 @@ impl DocumentApi {
                     return None;
                 }
                 let (before, mut completion) = (timeline.clone(), None);
-                let is_in_memory = store.all_in_memory(&mut || {
+                let is_in_memory = store.all_in_memory(&mut |_| {
                     completion = self.try_answer(call, caller, timeline);
                     completion.is_some()
                 });

@@ -13,7 +13,7 @@ use pellucid_aql::{
 };
 use pellucid_clock::{Stopwatch, WallTime};
 use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, ReadMode};
 
 use super::call::Call;
 use super::completion::ReplyResult;
@@ -57,10 +57,10 @@ pub(crate) struct QueryRunner {
 }
 
 /// The way in which a query is planned and run.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Mode {
-    /// On an event loop, by the plan of an earlier execution.
-    Light,
+    /// On an event loop, by the plan of an earlier execution, with reads of this mode.
+    Light(ReadMode),
     /// On a worker, by a plan that may serve again.
     Worker,
     /// On a worker, by a plan for these values alone, which shows them.
@@ -154,8 +154,9 @@ impl QueryRunner {
     ) -> Option<Reply> {
         let before = timeline.clone();
         let mut result = None;
-        let is_in_memory = self.documents.store().all_in_memory(&mut || {
-            result = self.run_light(call, Context { database, caller }, timeline);
+        let is_in_memory = self.documents.store().all_in_memory(&mut |reads| {
+            let context = Context { database, caller };
+            result = self.run_light(call, context, reads, timeline);
             !matches!(result, Some(LightResult::NotInMemory))
         });
         match result.filter(|_| is_in_memory) {
@@ -180,6 +181,7 @@ impl QueryRunner {
         &self,
         call: &Call<'_>,
         context: Context<'_>,
+        reads: ReadMode,
         timeline: &mut Timeline,
     ) -> Option<LightResult> {
         let request = QueryRequest::of(call, &self.settings, self.memory.budget()).ok()?;
@@ -187,14 +189,21 @@ impl QueryRunner {
             return None;
         }
         let kill = KillSwitch::default();
-        let query = self.plan(&request, context, Mode::Light, &kill, None, timeline).ok()?;
+        let query = self.plan(&request, context, Mode::Light(reads), &kill, None, timeline).ok()?;
         check_rights(&query.plan, context).ok()?;
         let result = match self.run_point(&request, &query, timeline) {
             Ok(Some(body)) => Ok(LightResult::Reply(Reply::json(201, body))),
             Err(error) => Err(error),
             Ok(None) => {
-                let cursor =
-                    self.run(query, &request, context, Mode::Light, kill, timeline, |_, _| {});
+                let cursor = self.run(
+                    query,
+                    &request,
+                    context,
+                    Mode::Light(reads),
+                    kill,
+                    timeline,
+                    |_, _| {},
+                );
                 cursor.map(LightResult::Cursor)
             }
         };
@@ -310,7 +319,7 @@ impl QueryRunner {
         let not_light = || QueryError::new(number::NOT_LIGHT, "there is no light plan");
         let initialized_ns = elapsed_ns();
         let statement = match mode {
-            Mode::Light => self.statements.find(&request.query).ok_or_else(not_light),
+            Mode::Light(_) => self.statements.find(&request.query).ok_or_else(not_light),
             Mode::Worker | Mode::Shown => self.statements.read(&request.query, options),
         };
         timeline.lap(QUERY_PARSE);
@@ -318,7 +327,7 @@ impl QueryRunner {
         let data = Arc::new(self.data(context, mode, timeline));
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let plan = match mode {
-            Mode::Light => statement.light(binds, &*data).ok_or_else(not_light),
+            Mode::Light(_) => statement.light(binds, &*data).ok_or_else(not_light),
             Mode::Worker => statement.plan(binds, &source, options, kill),
             Mode::Shown => statement.plan_once(binds, &source, options, kill),
         };
@@ -336,8 +345,8 @@ impl QueryRunner {
     /// The data of a query.
     fn data(&self, context: Context<'_>, mode: Mode, timeline: &Timeline) -> QueryData {
         let data = QueryData::new(&self.documents, context.database, self.acknowledgement);
-        if mode == Mode::Light {
-            return data.light();
+        if let Mode::Light(reads) = mode {
+            return data.light(reads);
         }
         data.with_rest(Arc::clone(&self.resting))
             .with_rights(rights_of(context))
@@ -357,7 +366,7 @@ impl QueryRunner {
         timeline: &mut Timeline,
         note: impl FnOnce(&Execution, &QueryData),
     ) -> Result<Box<Cursor>, QueryError> {
-        let is_light = mode == Mode::Light;
+        let is_light = matches!(mode, Mode::Light(_));
         let instantiating = (!is_light).then(stopwatch);
         // Workers time nodes whether that is to be shown or not: a query that turns out to be slow
         // has to say which one was.

@@ -7,7 +7,7 @@ use pellucid_account::{Stamp, Timeline};
 use pellucid_http::Request;
 use pellucid_store::{
     Acknowledgement, Answer as StoreAnswer, Arrival, Condition, Copies, KEY_LENGTH_MAX,
-    Operation as StoreOperation, Store, Table, Workers, Written,
+    Operation as StoreOperation, ReadMode, Store, Table, Workers, Written,
 };
 
 use super::batch;
@@ -106,15 +106,16 @@ impl EntityApi {
     pub(crate) fn range(
         &self,
         query: Query<'_>,
+        store: Option<Arc<dyn Store>>,
         request: &Request<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handling {
-        let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
+        let store = store.unwrap_or_else(|| Arc::clone(&self.store));
         let walk = RangeWalk { query, form: form_of(request), store, table: self.table };
         if self.store.workers().is_some() {
             return walk.by_need(&self.store, &self.log, exchange);
         }
-        let begun = walk.begin(&self.log);
+        let begun = walk.begin(&self.log, ReadMode::MayBlock);
         exchange.timeline.stamp(Stamp::Executed);
         Ok(Reply::streamed(walk.form.content_type(), begun?).into())
     }
@@ -184,14 +185,14 @@ impl EntityApi {
 
     /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
     /// the server's own.
-    fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
+    pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
         // Nearly every request has the key as its only parameter.
         if request.query.is_none() || only_parameter(request.query, "id").is_some() {
             return Ok(None);
         }
         let acknowledged = number_parameter(request.query, "ack")?;
         let from = number_parameter(request.query, "from")?;
-        let copies = u64::from(self.store.copies());
+        let copies = u64::from(self.store.properties().copies);
         match (acknowledged, from) {
             (None, None) => Ok(None),
             (Some(_), None) | (None, Some(_)) => {
@@ -199,7 +200,8 @@ impl EntityApi {
             }
             (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
                 let asked = Copies { ack: ack as u32, from: from as u32 };
-                self.store.waiting_for(asked).map_err(|error| error.to_string())
+                let Some(store) = self.store.replicated() else { return Ok(None) };
+                store.waiting_for(asked).map_err(|error| error.to_string())
             }
             (Some(_), Some(_)) if copies == 1 => Err("this store keeps one copy of each entry: \
                                                       `ack` and `from` can only be 1"

@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Stamp;
 use pellucid_http::{BodySource, Filled, Reminder};
-use pellucid_store::{Arrival, Range, Result as StoreResult, Store, StoreError, Table, Workers};
+use pellucid_store::{
+    Arrival, Range, ReadMode, Result as StoreResult, Store, StoreError, Table, Workers,
+};
 use pellucid_thread::Mutex;
 
 use super::ranges::{Form, Query, RangeBody, StoreRange};
@@ -38,10 +40,14 @@ impl RangeWalk<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub(crate) fn begin(&self, log: &Log) -> StoreResult<StoreRange> {
+    pub(crate) fn begin(&self, log: &Log, mode: ReadMode) -> StoreResult<StoreRange> {
         let Query { start, end, left, reverse, .. } = &self.query;
         let range = Range { start, end: end.as_deref(), reverse: *reverse };
-        Ok(RangeBody::new(self.store.scan(self.table, range)?, self.form, *left, log))
+        let scan = match mode {
+            ReadMode::MayBlock => self.store.scan(self.table, range)?,
+            ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range)?,
+        };
+        Ok(RangeBody::new(scan, self.form, *left, log))
     }
 
     /// Answers by the rule for reads: the range is handed over if something of it is not in memory,
@@ -67,7 +73,7 @@ impl RangeWalk<'_> {
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
-                let first = Arrival::new(walk.first_piece(&log), Vec::new());
+                let first = Arrival::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
                 let made = Made::by(first, |first| first.reply(makers, reminder));
                 completer.complete(Later::Made(made.started_at(started)));
             });
@@ -75,21 +81,22 @@ impl RangeWalk<'_> {
     }
 
     /// Begins the walk, so that a store that cannot be read is told by the status.
-    fn first_piece(&self, log: &Log) -> StoreResult<FirstPiece> {
-        let mut body = self.begin(log)?;
+    fn first_piece(&self, log: &Log, mode: ReadMode) -> StoreResult<FirstPiece> {
+        let mut body = self.begin(log, mode)?;
         let mut piece = Vec::new();
         let filled = body.try_fill(&mut piece)?;
+        body.let_block();
         Ok(FirstPiece { piece, filled, body })
     }
 
     /// The first piece of a range that is short and in memory.
     fn first_piece_here(&self, own: &Arc<dyn Store>, log: &Log) -> Option<StoreResult<FirstPiece>> {
-        if self.query.left > ROWS_AT_ONCE_MAX || own.ranges_wait() {
+        if self.query.left > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
             return None;
         }
         let mut made = None;
-        let is_here = own.all_in_memory(&mut || {
-            let first = self.first_piece(log);
+        let is_here = own.local()?.all_in_memory(&mut |mode| {
+            let first = self.first_piece(log, mode);
             let is_here = !matches!(first, Err(StoreError::NotInMemory));
             made = Some(first);
             is_here

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
-use pellucid_store::{Object, Scan, StoreError};
+use pellucid_store::{Object, ReadMode, Scan, StoreError};
 
 use crate::log::Log;
 use crate::query::{number_parameter, parameter, text_parameter};
@@ -174,6 +174,13 @@ impl<E: Entries> RangeBody<E> {
 
     pub(crate) fn form(&self) -> Form {
         self.form
+    }
+}
+
+impl RangeBody<Box<dyn Scan>> {
+    /// Lets further pieces wait for the medium.
+    pub(crate) fn let_block(&mut self) {
+        self.entries.set_mode(ReadMode::MayBlock);
     }
 }
 

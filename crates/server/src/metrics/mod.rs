@@ -10,8 +10,8 @@ use pellucid_account::{
 };
 use pellucid_budget::Budget;
 use pellucid_cluster::PeerView;
-use pellucid_http::{CompressionFigures, Cut, CutFigures, ServerStats, TlsFigures};
-use pellucid_store::EngineStats;
+use pellucid_embedded::EngineStats;
+use pellucid_http::{Cut, CutFigures, ServerStats};
 use serde_json::Value;
 
 use crate::documents::CursorFigures;
@@ -55,16 +55,16 @@ pub(crate) fn page(figures: &Figures) -> String {
     let mut page = String::new();
     write_requests(&mut page, &figures.snapshot.operations);
     observed::write(&mut page, figures);
-    write_transport(&mut page, figures);
+    for (name, help, value) in SINGLES {
+        single(&mut page, name, help, value(figures));
+    }
+    write_cuts(&mut page, &figures.transport.cuts);
     write_store(&mut page, &figures.store);
     if let Some(engine) = &figures.engine {
         write_engine(&mut page, &document(engine));
     }
-    write_cursors(&mut page, figures.cursors);
-    write_memory(&mut page, &figures.memory);
     peers::write(&mut page, &figures.peers);
-    write_followed(&mut page, figures);
-    write_process(&mut page, figures);
+    write_info(&mut page, figures);
     page
 }
 
@@ -111,32 +111,122 @@ fn labels_of(account: &OperationAccount) -> String {
     format!("operation=\"{}\",outcome=\"{}\"", account.operation, account.outcome)
 }
 
-fn write_transport(page: &mut String, figures: &Figures) {
-    let transport = &figures.transport;
-    let gauges = [
-        ("pellucid_connections_open", "Connections open now.", transport.connections_open as u64),
-        (
-            "pellucid_requests_in_flight",
-            "Requests that wait for the store or are being streamed.",
-            transport.requests_in_flight as u64,
-        ),
-        (
-            "pellucid_body_bytes",
-            "Bytes held for request bodies that are coming in.",
-            transport.body_bytes as u64,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        single(page, name, "gauge", help, value);
-    }
-    let help = "Connections accepted since the start.";
-    single(page, "pellucid_connections_total", "counter", help, transport.connections_ever);
-    write_cuts(page, &transport.cuts);
-    write_tls(page, &transport.tls);
-    write_compression(page, &transport.compression);
-    let help = "Requests whose record was overwritten before it could be counted.";
-    let lost = figures.snapshot.records_lost;
-    single(page, "pellucid_account_records_lost_total", "counter", help, lost);
+/// A figure without labels. The name tells its kind.
+type Single = (&'static str, &'static str, fn(&Figures) -> f64);
+
+const SINGLES: &[Single] = &[
+    ("pellucid_connections_open", "Connections open now.", |f| f.transport.connections_open as f64),
+    (
+        "pellucid_requests_in_flight",
+        "Requests that wait for the store or are being streamed.",
+        |f| f.transport.requests_in_flight as f64,
+    ),
+    ("pellucid_body_bytes", "Bytes held for request bodies that are coming in.", |f| {
+        f.transport.body_bytes as f64
+    }),
+    ("pellucid_connections_total", "Connections accepted since the start.", |f| {
+        f.transport.connections_ever as f64
+    }),
+    ("pellucid_tls_handshakes_total", "TLS handshakes completed.", |f| {
+        f.transport.tls.handshakes as f64
+    }),
+    (
+        "pellucid_tls_handshakes_failed_total",
+        "Connections that ended before their TLS handshake was complete.",
+        |f| f.transport.tls.handshakes_failed as f64,
+    ),
+    ("pellucid_tls_decrypted_bytes_total", "Bytes decrypted.", |f| {
+        f.transport.tls.decrypted_bytes as f64
+    }),
+    ("pellucid_tls_encrypted_bytes_total", "Bytes encrypted.", |f| {
+        f.transport.tls.encrypted_bytes as f64
+    }),
+    (
+        "pellucid_tls_handshake_seconds_total",
+        "The server's time in TLS handshakes, without the waits for clients.",
+        |f| seconds(f.transport.tls.handshake_ns),
+    ),
+    (
+        "pellucid_tls_decrypt_seconds_total",
+        "Time spent decrypting, part of the phase receive.",
+        |f| seconds(f.transport.tls.decrypt_ns),
+    ),
+    (
+        "pellucid_tls_encrypt_seconds_total",
+        "Time spent encrypting, part of the phase write.",
+        |f| seconds(f.transport.tls.encrypt_ns),
+    ),
+    ("pellucid_compressed_responses_total", "Responses compressed.", |f| {
+        f.transport.compression.responses as f64
+    }),
+    (
+        "pellucid_compression_plain_bytes_total",
+        "Bytes of bodies before they were compressed.",
+        |f| f.transport.compression.plain_bytes as f64,
+    ),
+    (
+        "pellucid_compression_compressed_bytes_total",
+        "Bytes of bodies after they were compressed.",
+        |f| f.transport.compression.compressed_bytes as f64,
+    ),
+    (
+        "pellucid_compression_seconds_total",
+        "Time spent compressing, part of the phase encode.",
+        |f| seconds(f.transport.compression.compress_ns),
+    ),
+    (
+        "pellucid_account_records_lost_total",
+        "Requests whose record was overwritten before it could be counted.",
+        |f| f.snapshot.records_lost as f64,
+    ),
+    ("pellucid_cursors_open", "Cursors of queries that have more to give.", |f| {
+        f.cursors.open as f64
+    }),
+    (
+        "pellucid_cursors_bytes",
+        "Bytes that the results of these cursors take, as counted when each was last kept.",
+        |f| f.cursors.bytes as f64,
+    ),
+    (
+        "pellucid_request_memory_bytes",
+        "Bytes that requests take now: bodies, queries, results that wait, answers.",
+        |f| f.memory.used_bytes() as f64,
+    ),
+    ("pellucid_request_memory_max_bytes", "Bytes that requests may take together.", |f| {
+        f.memory.bytes_max() as f64
+    }),
+    (
+        "pellucid_request_budget_refusals_total",
+        "Requests that were refused memory because all together had taken too much.",
+        |f| f.memory.refusals() as f64,
+    ),
+    ("pellucid_log_slow_requests_total", "Requests slower than the log's threshold.", |f| {
+        f.followed[0] as f64
+    }),
+    (
+        "pellucid_trace_requests_exported_total",
+        "Traced requests whose spans a collector has taken.",
+        |f| f.followed[1] as f64,
+    ),
+    (
+        "pellucid_trace_requests_lost_total",
+        "Traced requests whose spans were lost, because the collector or its queue was full or \
+         gone.",
+        |f| f.followed[2] as f64,
+    ),
+    ("process_cpu_seconds_total", "User and system time.", |f| f.process.cpu_seconds),
+    ("process_resident_memory_bytes", "Resident memory, mapped files included.", |f| {
+        f.process.resident_bytes as f64
+    }),
+    (
+        "pellucid_anonymous_memory_bytes",
+        "Resident memory that is not of files: what a memory limit is set against.",
+        |f| f.process.anonymous_bytes as f64,
+    ),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 fn write_cuts(page: &mut String, cuts: &CutFigures) {
@@ -169,75 +259,16 @@ fn write_cuts(page: &mut String, cuts: &CutFigures) {
     }
 }
 
-fn write_tls(page: &mut String, tls: &TlsFigures) {
-    let counters = [
-        ("pellucid_tls_handshakes_total", "TLS handshakes completed.", tls.handshakes),
-        (
-            "pellucid_tls_handshakes_failed_total",
-            "Connections that ended before their TLS handshake was complete.",
-            tls.handshakes_failed,
-        ),
-        ("pellucid_tls_decrypted_bytes_total", "Bytes decrypted.", tls.decrypted_bytes),
-        ("pellucid_tls_encrypted_bytes_total", "Bytes encrypted.", tls.encrypted_bytes),
-    ];
-    for (name, help, value) in counters {
-        single(page, name, "counter", help, value);
-    }
-    let times = [
-        (
-            "pellucid_tls_handshake_seconds_total",
-            "The server's time in TLS handshakes, without the waits for clients.",
-            tls.handshake_ns,
-        ),
-        (
-            "pellucid_tls_decrypt_seconds_total",
-            "Time spent decrypting, part of the phase receive.",
-            tls.decrypt_ns,
-        ),
-        (
-            "pellucid_tls_encrypt_seconds_total",
-            "Time spent encrypting, part of the phase write.",
-            tls.encrypt_ns,
-        ),
-    ];
-    for (name, help, value_ns) in times {
-        single(page, name, "counter", help, value_ns as f64 / 1e9);
-    }
-}
-
-fn write_compression(page: &mut String, compression: &CompressionFigures) {
-    let counters = [
-        ("pellucid_compressed_responses_total", "Responses compressed.", compression.responses),
-        (
-            "pellucid_compression_plain_bytes_total",
-            "Bytes of bodies before they were compressed.",
-            compression.plain_bytes,
-        ),
-        (
-            "pellucid_compression_compressed_bytes_total",
-            "Bytes of bodies after they were compressed.",
-            compression.compressed_bytes,
-        ),
-    ];
-    for (name, help, value) in counters {
-        single(page, name, "counter", help, value);
-    }
-    let help = "Time spent compressing, part of the phase encode.";
-    let seconds = compression.compress_ns as f64 / 1e9;
-    single(page, "pellucid_compression_seconds_total", "counter", help, seconds);
-}
-
 fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
     for (name, value) in figures {
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let help = "A figure of the store; docs/architecture.md explains the terms.";
-        single(page, &format!("pellucid_{name}"), kind, help, *value);
+        single(page, &format!("pellucid_{name}"), help, *value);
     }
 }
 
 fn write_engine(page: &mut String, document: &Value) {
     for metric in FAMILIES {
-        family(page, metric.name, metric.kind(), metric.help);
+        family(page, metric.name, kind_of(metric.name), metric.help);
         for (labels, value) in metric.samples(document) {
             let _ = match &*labels {
                 "" => writeln!(page, "{} {value}", metric.name),
@@ -247,50 +278,7 @@ fn write_engine(page: &mut String, document: &Value) {
     }
 }
 
-fn write_cursors(page: &mut String, cursors: CursorFigures) {
-    let help = "Cursors of queries that have more to give.";
-    single(page, "pellucid_cursors_open", "gauge", help, cursors.open);
-    let help = "Bytes that the results of these cursors take, as counted when each was last kept.";
-    single(page, "pellucid_cursors_bytes", "gauge", help, cursors.bytes);
-}
-
-fn write_memory(page: &mut String, memory: &Budget) {
-    let help = "Bytes that requests take now: bodies, queries, results that wait, answers.";
-    single(page, "pellucid_request_memory_bytes", "gauge", help, memory.used_bytes());
-    let help = "Bytes that requests may take together.";
-    single(page, "pellucid_request_memory_max_bytes", "gauge", help, memory.bytes_max());
-    let help = "Requests that were refused memory because all together had taken too much.";
-    single(page, "pellucid_request_budget_refusals_total", "counter", help, memory.refusals());
-}
-
-fn write_followed(page: &mut String, figures: &Figures) {
-    let [slow, exported, lost] = figures.followed;
-    for (name, help, value) in [
-        ("pellucid_log_slow_requests_total", "Requests slower than the log's threshold.", slow),
-        (
-            "pellucid_trace_requests_exported_total",
-            "Traced requests whose spans a collector has taken.",
-            exported,
-        ),
-        (
-            "pellucid_trace_requests_lost_total",
-            "Traced requests whose spans were lost, because the collector or its queue was full or \
-             gone.",
-            lost,
-        ),
-    ] {
-        single(page, name, "counter", help, value);
-    }
-}
-
-fn write_process(page: &mut String, figures: &Figures) {
-    let process = &figures.process;
-    family(page, "process_cpu_seconds_total", "counter", "User and system time.");
-    let _ = writeln!(page, "process_cpu_seconds_total {}", process.cpu_seconds);
-    let help = "Resident memory, mapped files included.";
-    single(page, "process_resident_memory_bytes", "gauge", help, process.resident_bytes);
-    let help = "Resident memory that is not of files: what a memory limit is set against.";
-    single(page, "pellucid_anonymous_memory_bytes", "gauge", help, process.anonymous_bytes);
+fn write_info(page: &mut String, figures: &Figures) {
     family(page, "pellucid_build_info", "gauge", "The version that runs.");
     let _ = writeln!(page, "pellucid_build_info{{version=\"{}\"}} 1", figures.version);
     let clock = &figures.snapshot.clock;
@@ -302,12 +290,17 @@ fn write_process(page: &mut String, figures: &Figures) {
     );
 }
 
+/// The kind of a family, which its name tells.
+fn kind_of(name: &str) -> &'static str {
+    if name.ends_with("_total") { "counter" } else { "gauge" }
+}
+
 fn family(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
-fn single(page: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
-    family(page, name, kind, help);
+fn single(page: &mut String, name: &str, help: &str, value: impl Display) {
+    family(page, name, kind_of(name), help);
     let _ = writeln!(page, "{name} {value}");
 }
 

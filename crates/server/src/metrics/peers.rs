@@ -4,34 +4,28 @@ use std::fmt::Write;
 
 use pellucid_cluster::{PeerFigures, PeerState, PeerView};
 
-use super::family;
+use super::{family, kind_of};
 
-/// A figure: its name, its kind, what it is, and where it is found.
-type Figure = (&'static str, &'static str, &'static str, fn(&PeerFigures) -> u64);
+/// A figure: its name, its description, and its value.
+type Figure = (&'static str, &'static str, fn(&PeerFigures) -> u64);
 
 const FIGURES: [Figure; 12] = [
-    ("asked_total", "counter", "Requests sent to the peer.", |f| f.asked),
-    ("answered_total", "counter", "Answers of the peer that came in time.", |f| f.answered),
-    (
-        "unreachable_total",
-        "counter",
-        "Requests refused because the peer was not to be reached.",
-        |f| f.unreachable,
-    ),
-    ("late_total", "counter", "Requests whose answer did not come in time.", |f| f.late),
-    ("lost_total", "counter", "Requests under way when the connection broke.", |f| f.lost),
-    (
-        "refused_total",
-        "counter",
-        "Requests refused because too many were under way with the peer.",
-        |f| f.refused,
-    ),
-    ("served_total", "counter", "Requests of the peer that were served here.", |f| f.served),
-    ("connected_total", "counter", "Connections made to the peer.", |f| f.connected),
-    ("broken_total", "counter", "Connections to the peer that broke.", |f| f.broken),
-    ("sent_bytes_total", "counter", "Bytes sent to the peer.", |f| f.sent_bytes),
-    ("received_bytes_total", "counter", "Bytes that came from the peer.", |f| f.received_bytes),
-    ("in_flight", "gauge", "Requests under way with the peer now.", |f| f.in_flight),
+    ("asked_total", "Requests sent to the peer.", |f| f.asked),
+    ("answered_total", "Answers of the peer that came in time.", |f| f.answered),
+    ("unreachable_total", "Requests refused because the peer was not to be reached.", |f| {
+        f.unreachable
+    }),
+    ("late_total", "Requests whose answer did not come in time.", |f| f.late),
+    ("lost_total", "Requests under way when the connection broke.", |f| f.lost),
+    ("refused_total", "Requests refused because too many were under way with the peer.", |f| {
+        f.refused
+    }),
+    ("served_total", "Requests of the peer that were served here.", |f| f.served),
+    ("connected_total", "Connections made to the peer.", |f| f.connected),
+    ("broken_total", "Connections to the peer that broke.", |f| f.broken),
+    ("sent_bytes_total", "Bytes sent to the peer.", |f| f.sent_bytes),
+    ("received_bytes_total", "Bytes that came from the peer.", |f| f.received_bytes),
+    ("in_flight", "Requests under way with the peer now.", |f| f.in_flight),
 ];
 
 pub(super) fn write(page: &mut String, peers: &[(String, PeerView)]) {
@@ -43,8 +37,8 @@ pub(super) fn write(page: &mut String, peers: &[(String, PeerView)]) {
     for (url, view) in peers {
         let _ = writeln!(page, "pellucid_peer_up{{peer=\"{url}\"}} {}", is_up(view));
     }
-    for (name, kind, help, figure) in FIGURES {
-        family(page, &format!("pellucid_peer_{name}"), kind, help);
+    for (name, help, figure) in FIGURES {
+        family(page, &format!("pellucid_peer_{name}"), kind_of(name), help);
         for (url, view) in peers {
             let value = figure(&view.figures);
             let _ = writeln!(page, "pellucid_peer_{name}{{peer=\"{url}\"}} {value}");

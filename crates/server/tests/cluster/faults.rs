@@ -265,7 +265,7 @@ fn a_request_that_waits_for_another_node_says_so() {
     let forwarded = requests.iter().find(|of| of["operation"] == "entity_get_forwarded").unwrap();
     let wait = &forwarded["waits_for"];
     assert_eq!((&wait["kind"], &forwarded["place"]), (&"node".into(), &"away".into()), "{wait}");
-    assert!(wait["place"].as_str().unwrap().contains("cluster/forward.rs:"), "{wait}");
+    assert!(wait["place"].as_str().unwrap().contains("cluster/links.rs:"), "{wait}");
     assert!(wait["duration_ns"].as_u64().unwrap() > 0, "{wait}");
     peer.send(&found(id, b"here"));
     assert_eq!(waiting.answer().text(), "here");

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use crate::common::entity;
 use crate::common::nodes::{Nodes, PATIENCE, options, try_start};
 use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::suite::{Feature, Kind, behaves};
 use pellucid_store::{
-    Acknowledgement, Condition, CopiedTable, EmbeddedOptions, EmbeddedStore, Operation, Range,
-    Result, Source, Store, StoreError, Table, Written, compare, copy,
+    Acknowledgement, Condition, CopiedTable, Operation, Range, Result, Source, Store, StoreError,
+    Table, Written, compare, copy,
 };
 use tempfile::TempDir;
 

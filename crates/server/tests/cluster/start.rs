@@ -4,11 +4,10 @@
 use crate::common::Client;
 use crate::common::nodes::{Nodes, PATIENCE, free_addresses, list_of, options, try_start};
 use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_server::ServerOptions;
 use pellucid_sharded::{ShardedOptions, ShardedStore};
-use pellucid_store::{
-    Acknowledgement, Condition, EmbeddedOptions, EmbeddedStore, Operation, Store,
-};
+use pellucid_store::{Acknowledgement, Condition, Operation, Store};
 use tempfile::TempDir;
 
 fn put(store: &dyn Store, table: &str, key: &str) {

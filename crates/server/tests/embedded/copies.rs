@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::common::{Client, entity};
 use pellucid_account::Timeline;
+use pellucid_embedded::EmbeddedStore;
 use pellucid_server::{EmbeddedOptions, Log, RunningServer, ServerOptions, start_on};
 use pellucid_store::{
-    Acknowledgement, Answer, Copies, EmbeddedStore, Head, Object, Operation, Range, Result, Scan,
-    Snapshot, Store, StoreError, Table, Written,
+    Acknowledgement, Answer, Copies, Head, Object, Operation, Properties, Range, ReplicatedStore,
+    Result, Scan, Snapshot, Store, StoreError, Table, Written,
 };
 use tempfile::TempDir;
 
@@ -45,14 +46,6 @@ impl Store for ThreeCopies {
         self.entries.table(name)
     }
 
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
-        if copies.from != COPIES {
-            return Err(StoreError::Unacceptable(format!("`from` has to be {COPIES}")));
-        }
-        let (entries, ack) = (Arc::clone(&self.entries), copies.ack);
-        Ok((ack != self.ack).then(|| Arc::new(ThreeCopies { entries, ack }) as Arc<dyn Store>))
-    }
-
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.checked(|entries| entries.get(table, key, timeline))
     }
@@ -80,12 +73,8 @@ impl Store for ThreeCopies {
         self.entries.snapshot()
     }
 
-    fn copies(&self) -> u32 {
-        COPIES
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.entries.value_bytes_max()
+    fn properties(&self) -> Properties {
+        Properties { copies: COPIES, ..self.entries.properties() }
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -94,6 +83,20 @@ impl Store for ThreeCopies {
 
     fn close(&self) -> Result<()> {
         self.entries.close()
+    }
+
+    fn replicated(&self) -> Option<&dyn ReplicatedStore> {
+        Some(self)
+    }
+}
+
+impl ReplicatedStore for ThreeCopies {
+    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+        if copies.from != COPIES {
+            return Err(StoreError::Unacceptable(format!("`from` has to be {COPIES}")));
+        }
+        let (entries, ack) = (Arc::clone(&self.entries), copies.ack);
+        Ok((ack != self.ack).then(|| Arc::new(ThreeCopies { entries, ack }) as Arc<dyn Store>))
     }
 }
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::common::{Client, start_with};
+use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
 use pellucid_server::{
     EmbeddedOptions, HandOver, Log, RunningServer, ServerError, ServerOptions, start_on,
 };
-use pellucid_store::EmbeddedStore;
 use tempfile::TempDir;
 
 /// A disk that answers no read of the journal while it is held.

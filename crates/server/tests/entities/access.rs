@@ -98,7 +98,7 @@ fn a_request_that_waits_for_its_password_says_so() {
     look();
     let is_one = |of: &serde_json::Value| {
         let (kind, place) = (&of["waits_for"]["kind"], &of["waits_for"]["place"]);
-        *kind == "thread" && place.as_str().is_some_and(|place| place.contains("access/gate.rs:"))
+        *kind == "thread" && place.as_str().is_some_and(|place| place.contains("gate/mod.rs:"))
     };
     // A password takes some of a processor's time, and one thread verifies them all.
     let mut passwords = (0..).map(|number| basic(&format!("nobody {number}"), "wrong"));

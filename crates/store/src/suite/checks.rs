@@ -95,14 +95,16 @@ pub(super) fn full_merge(using: &Using<'_>) {
     using.write(&[delete("c")]).unwrap();
     let before = using.scan("", None, false);
     assert_eq!(before, pairs(&[("a", "old"), ("b", "new")]));
-    let (merged, again) = (using.store.compact().unwrap(), using.store.compact().unwrap());
-    assert_eq!(merged, again, "a store has levels, or it has none");
+    if let Some(local) = using.store.local() {
+        local.compact().unwrap();
+        local.compact().unwrap();
+    }
     assert_eq!(using.scan("", None, false), before);
     assert!(using.get("c").is_none());
 }
 
 pub(super) fn limits(using: &Using<'_>) {
-    assert_eq!(using.store.value_bytes_max(), using.value_bytes_max);
+    assert_eq!(using.store.properties().value_bytes_max, using.value_bytes_max);
     let longest_key = "k".repeat(KEY_LENGTH_MAX);
     using.put(&longest_key, "fits");
     assert_eq!(using.value(&longest_key).unwrap(), b"fits");
@@ -212,12 +214,14 @@ pub(super) fn parts(store: &dyn Store) {
 
 /// Whatever number of copies has to answer, reads see what was acknowledged by all.
 pub(super) fn copies(using: &Using<'_>) {
-    let from = using.store.copies();
+    let from = using.store.properties().copies;
+    let replicated = using.store.replicated();
+    let waiting_for = |copies| replicated.and_then(|store| store.waiting_for(copies).unwrap());
     for ack in [1, from / 2 + 1, from] {
         let key = format!("by {ack}");
         let all = Copies { ack: from, from };
-        let asking = using.store.waiting_for(Copies { ack, from }).unwrap();
-        let writing = using.store.waiting_for(all).unwrap();
+        let asking = waiting_for(Copies { ack, from });
+        let writing = waiting_for(all);
         let writer = Using::of(writing.as_deref().unwrap_or(using.store), using.table);
         let reader = Using::of(asking.as_deref().unwrap_or(using.store), using.table);
         let sequence = writer.put(&key, "value");
@@ -232,7 +236,7 @@ pub(super) fn tables(store: &dyn Store) {
     let (one, other) = (Using::new(store, "one"), Using::new(store, "other"));
     assert_ne!(one.table, other.table);
     assert_eq!(one.table, Using::new(store, "one").table, "a name is one table");
-    if let Some(names) = store.table_names().unwrap() {
+    if let Some(names) = store.local().map(|local| local.table_names().unwrap()) {
         let known = |name: &str| names.iter().any(|known| known == name);
         assert!(known("one") && known("other") && !known("none"), "{names:?}");
     }
@@ -259,7 +263,7 @@ pub(super) fn acknowledgements(store: &dyn Store) {
 }
 
 pub(super) fn figures(store: &dyn Store) {
-    assert!(store.copies() >= 1);
+    assert!(store.properties().copies >= 1);
     let figures = store.figures();
     let mut names: Vec<_> = figures.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();

@@ -55,7 +55,7 @@ pub struct Kind<'a> {
 pub fn behaves(kind: &Kind<'_>) {
     let store = (kind.open)();
     let using = |name: &str| Using::new(store.as_ref(), name);
-    assert_eq!(store.value_bytes_max(), kind.value_bytes_max);
+    assert_eq!(store.properties().value_bytes_max, kind.value_bytes_max);
     checks::reads_and_writes(&using("reads and writes"));
     checks::conditions(&using("conditions"));
     checks::limits(&using("limits"));

@@ -19,7 +19,7 @@ impl<'a> Using<'a> {
     }
 
     pub(super) fn of(store: &'a dyn Store, table: Table) -> Using<'a> {
-        Using { store, table, value_bytes_max: store.value_bytes_max() }
+        Using { store, table, value_bytes_max: store.properties().value_bytes_max }
     }
 
     pub(super) fn get(&self, key: impl AsRef<[u8]>) -> Option<Object> {

@@ -7,15 +7,16 @@ use crate::tree::{File, Tree};
 /// The crates from the lowest up. A crate may depend on those before it.
 const ORDER: &[&str] = &[
     "clock", "budget", "thread", "account", "io", "value", "aql", "topology", "client", "engine",
-    "store", "cql", "rocksdb", "cluster", "sharded", "document", "http", "profile", "report",
-    "server", "load", "study", "pellucid", "tidy",
+    "store", "embedded", "cql", "rocksdb", "cluster", "sharded", "document", "http", "profile",
+    "report", "server", "load", "study", "pellucid", "tidy",
 ];
 
 /// What a crate must know nothing of although it comes before it.
 const APART: &[(&str, &[&str])] = &[
     ("http", &["store", "engine", "document", "cluster", "topology"]),
-    ("cluster", &["engine"]),
-    ("sharded", &["engine", "cql"]),
+    ("store", &["engine"]),
+    ("cluster", &["engine", "embedded"]),
+    ("sharded", &["engine", "embedded", "cql"]),
     ("load", &["server", "engine", "store"]),
     ("report", &["load", "server"]),
 ];

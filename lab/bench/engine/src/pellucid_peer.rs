@@ -3,8 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use pellucid_account::Timeline;
-use pellucid_engine::{Acknowledgement, Direction, Engine, EngineOptions, TableId};
+use pellucid_engine::{Direction, Engine, EngineOptions, TableId};
 
 use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 
@@ -40,13 +39,12 @@ impl Peer for Pellucid {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
-        let mut timeline = Timeline::off();
-        let done = self.engine.put(self.table, key, b"", value, Acknowledgement::Os, &mut timeline);
+        let done = self.engine.put(self.table, key, value);
         done.map(|_| ()).map_err(text)
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Outcome<bool> {
-        let found = self.engine.get(self.table, key, &mut Timeline::off()).map_err(text)?;
+        let found = self.engine.get(self.table, key).map_err(text)?;
         let Some(object) = found else { return Ok(false) };
         into.clear();
         into.extend_from_slice(&object.value);
@@ -54,7 +52,7 @@ impl Peer for Pellucid {
     }
 
     fn head(&self, key: &[u8]) -> Outcome<bool> {
-        let found = self.engine.head(self.table, key, &mut Timeline::off()).map_err(text)?;
+        let found = self.engine.head(self.table, key).map_err(text)?;
         Ok(found.is_some())
     }
 

@@ -1,539 +1,359 @@
-//! The client's side of an HTTP/2 connection (RFC 9113) as a machine without a socket: requests
-//! become bytes, bytes become answers.
+//! The client's side of HTTP/2 on one connection: the library `h2`, driven without a runtime.
 //!
-//! It belongs to the event loop's thread, takes bytes as they arrive, and tells of each answer when
-//! it is whole. What it lets the server send is as much as the protocol can say, because a
-//! generator that reads slowly would measure itself; how much it may send is the server's to say.
+//! The event loop tells of events and takes answers. The protocol reads and writes the socket
+//! itself, so a server that takes no replies is read no further: nothing grows on our side. Windows
+//! are as large as the protocol allows, because a generator that reads slowly would measure itself.
 
-mod frame;
-mod hpack;
-mod huffman;
 pub(crate) mod request;
+mod wire;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
-use pellucid_clock::Ticks;
+use bytes::Bytes;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request};
+use pellucid_clock::{Clock, Ticks};
 
-use crate::response::{Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Told};
-use frame::Frame;
+use crate::loss::Loss;
+use crate::stream::Stream as Socket;
+use pellucid_client::http::{
+    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming,
+};
+use wire::{Wire, WireEnd};
 
-/// What a client sends first (section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The largest window of a stream or connection.
 const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
-/// The window of a connection, and of a stream, before anybody says otherwise.
-const WINDOW_BYTES_DEFAULT: u32 = 65_535;
-/// A window is refilled when so many bytes of it were used.
-const REFILL_BYTES: u32 = 1 << 30;
-/// The last number of a stream; a connection that has used it up is replaced.
-const STREAM_MAX: u32 = 0x7fff_ffff;
-/// Bytes of replies to a server's SETTINGS and PING that may wait until it takes them. Their number
-/// is its own to say, so one that takes none would have us hold any number of them.
-const REPLY_BYTES_MAX: usize = 256 * 1024;
-/// What every PING carries (section 6.7).
-const PING_BYTES: usize = 8;
-/// The code with which a request that nobody waits for any more is taken back.
-const CANCEL: u32 = 8;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) stream: u32,
     /// The status, or why there is none.
     pub(crate) status: Result<u16, Unanswered>,
-    /// When its first bytes were there.
+    /// The arrival of its first bytes.
     pub(crate) first_byte: Ticks,
     /// Head and body, if they are to be kept.
     pub(crate) captured: Option<Box<Captured>>,
-    /// What the server told of its own time, if it was to be looked for.
-    pub(crate) timing: Option<Told>,
+    /// The server's account, if it was to be looked for.
+    pub(crate) timing: Option<ServerTiming>,
 }
 
-/// Why a request has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason for a request without an answer.
+#[derive(Debug)]
 pub(crate) enum Unanswered {
     /// The server says that it has not begun with it, so it can be sent again whatever it asks for
     /// (RFC 9113, section 8.7).
     LeftOut(&'static str),
     /// The server may have done something about it.
-    Reset(&'static str),
+    Reset(String),
+}
+
+/// A mark that the protocol sets on a stream, or on the connection, that can go on.
+#[derive(Default)]
+struct Signal(AtomicBool);
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Signal {
+    fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// A request on its way.
-#[derive(Debug)]
 struct Stream {
-    id: u32,
-    status: u16,
-    first_byte: Ticks,
-    send_window: i64,
-    received_bytes: u32,
-    captured: Option<Box<Captured>>,
+    part: Part,
+    signal: Arc<Signal>,
     wants_timing: bool,
-    timing: Option<Told>,
+    answer: Answer,
 }
 
-/// A body that the server's windows have held back.
-#[derive(Debug)]
-struct Unsent {
-    stream: u32,
-    bytes: Vec<u8>,
-    at: usize,
-}
-
-/// A header block that is spread over frames.
-#[derive(Debug)]
-struct Block {
-    stream: u32,
-    ends: bool,
+/// The part of an answer that comes next.
+enum Part {
+    Head(ResponseFuture),
+    Body(RecvStream),
 }
 
 /// One connection.
-#[derive(Debug)]
 pub(crate) struct Http2 {
-    capture: bool,
-    streams_wanted: usize,
-    /// How many the server allows, once it has said what it has to say about that: to send before
-    /// would be allowed, and to be refused for it as well.
-    streams_allowed: Option<usize>,
-    next_stream: u32,
+    wire: Rc<RefCell<Wire>>,
+    protocol: Connection<WireEnd, Bytes>,
+    requests: SendRequest<Bytes>,
+    signal: Arc<Signal>,
+    /// In the order of their numbers.
     streams: VecDeque<Stream>,
-    decoder: hpack::Decoder,
-    partial: Vec<u8>,
-    block: Vec<u8>,
-    open_block: Option<Block>,
-    send_window: i64,
-    stream_window: i64,
-    payload_bytes_max: usize,
-    received_bytes: u32,
-    unsent: VecDeque<Unsent>,
-    /// The server takes no stream beyond this one: it is about to end the connection.
-    last_stream: Option<u32>,
-    /// Bytes of replies that were written since all was taken that was written before.
-    reply_bytes: usize,
-    /// When the bytes arrived that are being taken.
-    now: Ticks,
+    streams_wanted: usize,
+    capture: bool,
+    /// The server, or the last number of a stream, allows no further request.
+    is_ending: bool,
 }
 
 impl Http2 {
-    /// A connection for so many streams at once; with `capture`, answers are kept whole.
-    pub(crate) fn new(streams: usize, capture: bool) -> Http2 {
-        Http2 {
-            capture,
-            streams_wanted: streams,
-            streams_allowed: None,
-            next_stream: 1,
+    /// Begins a connection for so many streams at once; with `capture`, answers are kept whole.
+    pub(crate) fn begin(
+        socket: Socket,
+        clock: Clock,
+        streams: usize,
+        capture: bool,
+    ) -> io::Result<Http2> {
+        let wire = Rc::new(RefCell::new(Wire::new(socket, clock)));
+        let mut builder = Builder::new();
+        builder
+            .enable_push(false)
+            .initial_window_size(WINDOW_BYTES_MAX)
+            .initial_connection_window_size(WINDOW_BYTES_MAX)
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            // None before the server's settings: it may refuse what was sent before them.
+            .initial_max_send_streams(0);
+        let handshake = pin!(builder.handshake::<_, Bytes>(WireEnd(Rc::clone(&wire))));
+        let (requests, protocol) = match handshake.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome.map_err(io::Error::other)?,
+            Poll::Pending => return Err(io::Error::other("the socket takes no preface")),
+        };
+        Ok(Http2 {
+            wire,
+            protocol,
+            requests,
+            signal: Arc::default(),
             streams: VecDeque::with_capacity(streams),
-            decoder: hpack::Decoder::default(),
-            partial: Vec::new(),
-            block: Vec::new(),
-            open_block: None,
-            send_window: i64::from(WINDOW_BYTES_DEFAULT),
-            stream_window: i64::from(WINDOW_BYTES_DEFAULT),
-            payload_bytes_max: frame::PAYLOAD_BYTES_MAX,
-            received_bytes: 0,
-            unsent: VecDeque::new(),
-            last_stream: None,
-            reply_bytes: 0,
-            now: Ticks::default(),
-        }
+            streams_wanted: streams,
+            capture,
+            is_ending: false,
+        })
     }
 
-    /// Writes what a connection begins with.
-    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(PREFACE);
-        let settings = [(frame::ENABLE_PUSH, 0), (frame::INITIAL_WINDOW_SIZE, WINDOW_BYTES_MAX)];
-        frame::write_head(6 * settings.len(), frame::SETTINGS, 0, 0, out);
-        for (name, value) in settings {
-            out.extend([(name >> 8) as u8, name as u8]);
-            frame::write_number(value, out);
-        }
-        let more = WINDOW_BYTES_MAX - WINDOW_BYTES_DEFAULT;
-        frame::write_numbered(frame::WINDOW_UPDATE, 0, more, out);
-    }
-
-    /// How many further requests can be sent now.
+    /// The number of further requests that can be sent now.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        let ending = self.last_stream.is_some() || self.next_stream >= STREAM_MAX;
-        let allowed = self.streams_allowed.filter(|_| !ending).unwrap_or(0);
+        if self.is_ending {
+            return 0;
+        }
+        let allowed = self.requests.current_max_send_streams();
         self.streams_wanted.min(allowed).saturating_sub(self.streams.len())
     }
 
-    /// Whether the server has said how many streams it allows.
+    /// True if the server has said how many streams it allows.
     pub(crate) fn is_ready(&self) -> bool {
-        self.streams_allowed.is_some()
+        self.requests.current_max_send_streams() > 0
     }
 
-    /// Whether no further request will be sent and no answer is awaited.
-    pub(crate) fn is_over(&self) -> bool {
-        let ending = self.last_stream.is_some() || self.next_stream >= STREAM_MAX;
-        ending && self.streams.is_empty()
+    /// True if bytes wait until the socket takes them.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.wire.borrow().is_blocked()
     }
 
-    /// Writes a request, as far as the server's windows allow, and returns its stream.
+    /// Notes that the socket has bytes, or its end.
+    pub(crate) fn note_readable(&self, is_ending: bool) {
+        self.wire.borrow_mut().note_readable(is_ending);
+    }
+
+    /// The time of the last read that brought bytes.
+    pub(crate) fn read_at(&self) -> Ticks {
+        self.wire.borrow().read_at
+    }
+
+    /// Bytes that were read since this was last asked.
+    pub(crate) fn take_received_bytes(&self) -> u64 {
+        std::mem::take(&mut self.wire.borrow_mut().received_bytes)
+    }
+
+    /// Hands a request to the protocol and returns its stream; none if the connection takes none.
     pub(crate) fn request(
         &mut self,
-        block: &[u8],
-        body: &[u8],
+        request: Request<()>,
+        body: Bytes,
         wants_timing: bool,
-        out: &mut Vec<u8>,
-    ) -> u32 {
-        let id = self.next_stream;
-        self.next_stream += 2;
-        let mut kind = frame::HEADERS;
-        let mut rest = block;
-        loop {
-            let (piece, after) = rest.split_at(rest.len().min(self.payload_bytes_max));
-            rest = after;
-            let ends_block = if rest.is_empty() { frame::END_HEADERS } else { 0 };
-            let bodiless = kind == frame::HEADERS && body.is_empty();
-            let ends_stream = if bodiless { frame::END_STREAM } else { 0 };
-            frame::write_head(piece.len(), kind, ends_block | ends_stream, id, out);
-            out.extend_from_slice(piece);
-            kind = frame::CONTINUATION;
-            if rest.is_empty() {
-                break;
-            }
-        }
-        self.streams.push_back(Stream {
-            id,
-            status: 0,
+    ) -> Option<u32> {
+        let sent = self.requests.send_request(request, body.is_empty()).and_then(
+            |(response, mut sender)| {
+                if !body.is_empty() {
+                    sender.send_data(body, true)?;
+                }
+                Ok(response)
+            },
+        );
+        let Ok(response) = sent else {
+            self.is_ending = true;
+            return None;
+        };
+        let stream = response.stream_id().as_u32();
+        // Its first look asks the protocol for the signal.
+        let signal = Arc::new(Signal(AtomicBool::new(true)));
+        let answer = Answer {
+            stream,
+            status: Ok(0),
             first_byte: Ticks::default(),
-            send_window: self.stream_window,
-            received_bytes: 0,
             captured: None,
-            wants_timing,
             timing: None,
-        });
-        if !body.is_empty() {
-            self.unsent.push_back(Unsent { stream: id, bytes: body.to_vec(), at: 0 });
-            self.write_bodies(out);
-        }
-        id
+        };
+        self.streams.push_back(Stream { part: Part::Head(response), signal, wants_timing, answer });
+        Some(stream)
     }
 
     /// Takes a request back.
-    pub(crate) fn cancel(&mut self, stream: u32, out: &mut Vec<u8>) {
-        frame::write_numbered(frame::RST_STREAM, stream, CANCEL, out);
-        self.forget(stream);
+    pub(crate) fn cancel(&mut self, stream: u32) {
+        if let Ok(at) = self.streams.binary_search_by_key(&stream, |s| s.answer.stream) {
+            self.streams.remove(at);
+        }
     }
 
-    /// Takes the next bytes of the connection. Answers that are whole are added to `answers`, what
-    /// has to be sent in return to `out`.
-    pub(crate) fn receive(
-        &mut self,
-        input: &[u8],
-        now: Ticks,
-        out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), Malformed> {
-        self.now = now;
-        if out.is_empty() {
-            self.reply_bytes = 0;
+    /// Reads and writes as far as the socket allows. Answers that are whole are added to `answers`;
+    /// an error is the end of the connection.
+    pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        let waker = Waker::from(Arc::clone(&self.signal));
+        // New requests have set it, and this is the look that they ask for.
+        self.signal.take();
+        loop {
+            let outcome = Pin::new(&mut self.protocol).poll(&mut Context::from_waker(&waker));
+            self.collect(answers)?;
+            match outcome {
+                Poll::Pending if self.signal.take() => {}
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) if self.streams.is_empty() => return Err(Loss::Ended),
+                Poll::Ready(Ok(())) => {
+                    let text = "the connection ended before the answer";
+                    let error = io::Error::new(io::ErrorKind::UnexpectedEof, text);
+                    return Err(Loss::Read(error));
+                }
+                Poll::Ready(Err(error)) => return Err(loss_by(error)),
+            }
         }
-        let mut kept = std::mem::take(&mut self.partial);
-        if kept.is_empty() {
-            let used = self.take_frames(input, out, answers)?;
-            kept.extend_from_slice(&input[used..]);
-        } else {
-            kept.extend_from_slice(input);
-            let used = self.take_frames(&kept, out, answers)?;
-            kept.drain(..used);
-        }
-        self.partial = kept;
-        Ok(())
+        let ready = self.requests.poll_ready(&mut Context::from_waker(Waker::noop()));
+        self.is_ending |= matches!(ready, Poll::Ready(Err(_)));
+        if self.is_ending && self.streams.is_empty() { Err(Loss::Ended) } else { Ok(()) }
     }
 
-    fn take_frames(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<usize, Malformed> {
+    fn collect(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        let read_at = self.wire.borrow().read_at;
         let mut at = 0;
-        while let Some(frame) = frame::read(&input[at..])? {
-            at += frame::HEAD_BYTES + frame.payload.len();
-            // Nothing may come between the frames of a header block (section 6.10).
-            if self.open_block.is_some() != (frame.kind == frame::CONTINUATION) {
-                return Err(Malformed::Frame);
-            }
-            self.take_frame(&frame, out, answers)?;
-        }
-        Ok(at)
-    }
-
-    fn take_frame(
-        &mut self,
-        frame: &Frame<'_>,
-        out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), Malformed> {
-        match frame.kind {
-            frame::HEADERS => {
-                self.block.clear();
-                let ends = frame.has(frame::END_STREAM);
-                self.take_block(Block { stream: frame.stream, ends }, frame, answers)?;
-            }
-            frame::CONTINUATION => {
-                let block = self.open_block.take().filter(|block| block.stream == frame.stream);
-                self.take_block(block.ok_or(Malformed::Frame)?, frame, answers)?;
-            }
-            frame::DATA => self.take_data(frame, out, answers)?,
-            frame::RST_STREAM if self.forget(frame.stream) => {
-                answers.push(failed(frame.stream, reset_by(frame::number(frame.payload))));
-            }
-            frame::SETTINGS if !frame.has(frame::ACK) => {
-                self.take_settings(frame.payload)?;
-                self.note_reply(0)?;
-                frame::write_head(0, frame::SETTINGS, frame::ACK, 0, out);
-                self.write_bodies(out);
-            }
-            frame::PING if frame.payload.len() != PING_BYTES => return Err(Malformed::Frame),
-            frame::PING if !frame.has(frame::ACK) => {
-                self.note_reply(PING_BYTES)?;
-                frame::write_head(frame.payload.len(), frame::PING, frame::ACK, 0, out);
-                out.extend_from_slice(frame.payload);
-            }
-            frame::WINDOW_UPDATE => {
-                let more = i64::from(frame::number(frame.payload) & WINDOW_BYTES_MAX);
-                match frame.stream {
-                    0 => self.send_window += more,
-                    id => self.find(id).into_iter().for_each(|s| s.send_window += more),
-                }
-                self.write_bodies(out);
-            }
-            frame::GOAWAY => self.take_goaway(frame.payload, answers)?,
-            frame::PUSH_PROMISE => return Err(Malformed::Frame),
-            // Of others nothing is known, which the standard allows for.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Notes a reply that is about to be written, unless too many wait already.
-    fn note_reply(&mut self, payload_bytes: usize) -> Result<(), Malformed> {
-        self.reply_bytes += frame::HEAD_BYTES + payload_bytes;
-        if self.reply_bytes > REPLY_BYTES_MAX { Err(Malformed::Flooded) } else { Ok(()) }
-    }
-
-    fn take_block(
-        &mut self,
-        block: Block,
-        frame: &Frame<'_>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), Malformed> {
-        self.block.extend_from_slice(frame.content()?);
-        if self.block.len() > MAX_HEAD_BYTES {
-            return Err(Malformed::HeadTooLong);
-        }
-        if !frame.has(frame::END_HEADERS) {
-            self.open_block = Some(block);
-            return Ok(());
-        }
-        let place = self.streams.binary_search_by_key(&block.stream, |stream| stream.id);
-        let (capture, now) = (self.capture, self.now);
-        let mut stream = place.ok().map(|place| &mut self.streams[place]);
-        // Even a block that nobody waits for changes the table of headers.
-        let is_trailer = stream.as_ref().is_some_and(|stream| stream.status >= 200);
-        let mut status = 0;
-        self.decoder.read(&self.block, |name, value| {
-            if name == b":status" {
-                status = value.iter().fold(0_u16, |sum, digit| {
-                    sum.saturating_mul(10).saturating_add(u16::from(digit.wrapping_sub(b'0')))
-                });
-            }
-            if let Some(stream) = stream.as_mut().filter(|_| !is_trailer) {
-                stream.take_header(name, value, capture);
-            }
-        })?;
-        let Some(stream) = stream.filter(|_| !is_trailer) else {
-            if block.ends {
-                self.answered(block.stream, answers);
-            }
-            return Ok(());
-        };
-        if !(100..=599).contains(&status) {
-            return Err(Malformed::StatusLine);
-        }
-        stream.status = status;
-        stream.first_byte = now;
-        if status < 200 {
-            stream.captured = None;
-        } else if block.ends {
-            self.answered(block.stream, answers);
-        }
-        Ok(())
-    }
-
-    fn take_data(
-        &mut self,
-        frame: &Frame<'_>,
-        out: &mut Vec<u8>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<(), Malformed> {
-        let content = frame.content()?;
-        let length = frame.payload.len() as u32;
-        refill(&mut self.received_bytes, length, 0, out);
-        // One that was taken back may still be answered.
-        let Some(stream) = self.find(frame.stream) else { return Ok(()) };
-        if stream.status < 200 {
-            return Err(Malformed::Frame);
-        }
-        if let Some(captured) = &mut stream.captured {
-            if captured.body.len() + content.len() > MAX_CAPTURED_BODY_BYTES {
-                return Err(Malformed::BodyTooLong);
-            }
-            captured.body.extend_from_slice(content);
-        }
-        if frame.has(frame::END_STREAM) {
-            self.answered(frame.stream, answers);
-        } else {
-            refill(&mut stream.received_bytes, length, frame.stream, out);
-        }
-        Ok(())
-    }
-
-    fn take_settings(&mut self, payload: &[u8]) -> Result<(), Malformed> {
-        self.streams_allowed.get_or_insert(usize::MAX);
-        for setting in payload.chunks_exact(6) {
-            let name = u16::from(setting[0]) << 8 | u16::from(setting[1]);
-            let value = frame::number(&setting[2..]);
-            match name {
-                frame::MAX_CONCURRENT_STREAMS => self.streams_allowed = Some(value as usize),
-                frame::INITIAL_WINDOW_SIZE if value <= WINDOW_BYTES_MAX => {
-                    let change = i64::from(value) - self.stream_window;
-                    self.stream_window += change;
-                    self.streams.iter_mut().for_each(|stream| stream.send_window += change);
-                }
-                frame::INITIAL_WINDOW_SIZE => return Err(Malformed::Frame),
-                frame::MAX_FRAME_SIZE => {
-                    let bytes = (value as usize).min(1 << 20);
-                    self.payload_bytes_max = bytes.max(frame::PAYLOAD_BYTES_MAX);
-                }
-                _ => {}
+        while let Some(stream) = self.streams.get_mut(at) {
+            if stream.signal.take() && stream.advance(read_at, self.capture)? {
+                answers.extend(self.streams.remove(at).map(|stream| stream.answer));
+            } else {
+                at += 1;
             }
         }
         Ok(())
-    }
-
-    fn take_goaway(&mut self, payload: &[u8], answers: &mut Vec<Answer>) -> Result<(), Malformed> {
-        let last = payload.get(..4).map(frame::number).ok_or(Malformed::Frame)?;
-        let last = last & STREAM_MAX;
-        self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
-        while let Some(id) = self.streams.back().map(|stream| stream.id).filter(|id| *id > last) {
-            self.forget(id);
-            let reason = Unanswered::LeftOut("the server ended the connection before it (GOAWAY)");
-            answers.push(failed(id, reason));
-        }
-        Ok(())
-    }
-
-    fn write_bodies(&mut self, out: &mut Vec<u8>) {
-        let mut index = 0;
-        while let Some(unsent) = self.unsent.get_mut(index) {
-            let place = self.streams.binary_search_by_key(&unsent.stream, |stream| stream.id);
-            let Ok(place) = place else {
-                self.unsent.remove(index);
-                continue;
-            };
-            let stream = &mut self.streams[place];
-            loop {
-                let window = self.send_window.min(stream.send_window).max(0);
-                let left = unsent.bytes.len() - unsent.at;
-                let length = left.min(self.payload_bytes_max).min(window as usize);
-                if length == 0 {
-                    index += 1;
-                    break;
-                }
-                let ends = if length == left { frame::END_STREAM } else { 0 };
-                frame::write_head(length, frame::DATA, ends, unsent.stream, out);
-                out.extend_from_slice(&unsent.bytes[unsent.at..][..length]);
-                unsent.at += length;
-                self.send_window -= length as i64;
-                stream.send_window -= length as i64;
-                if length == left {
-                    self.unsent.remove(index);
-                    break;
-                }
-            }
-        }
-    }
-
-    fn find(&mut self, id: u32) -> Option<&mut Stream> {
-        let place = self.streams.binary_search_by_key(&id, |stream| stream.id).ok()?;
-        self.streams.get_mut(place)
-    }
-
-    fn answered(&mut self, id: u32, answers: &mut Vec<Answer>) {
-        let place = self.streams.binary_search_by_key(&id, |stream| stream.id);
-        let Some(stream) = place.ok().and_then(|place| self.streams.remove(place)) else { return };
-        answers.push(Answer {
-            stream: id,
-            status: Ok(stream.status),
-            first_byte: stream.first_byte,
-            captured: stream.captured,
-            timing: stream.timing,
-        });
-    }
-
-    /// Drops a stream; false if it was none.
-    fn forget(&mut self, id: u32) -> bool {
-        let place = self.streams.binary_search_by_key(&id, |stream| stream.id);
-        place.ok().and_then(|place| self.streams.remove(place)).is_some()
     }
 }
 
 impl Stream {
-    fn take_header(&mut self, name: &[u8], value: &[u8], capture: bool) {
-        if self.wants_timing && (name == Told::TIMING || name == Told::CLOCK) {
-            self.timing.get_or_insert_default().take_header(name, value);
+    /// Takes what is there of the answer; true if nothing more comes.
+    fn advance(&mut self, read_at: Ticks, capture: bool) -> Result<bool, Loss> {
+        let waker = Waker::from(Arc::clone(&self.signal));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            let error = match &mut self.part {
+                Part::Head(response) => match Pin::new(response).poll(&mut context) {
+                    Poll::Pending => return Ok(false),
+                    Poll::Ready(Ok(response)) => {
+                        let (head, body) = response.into_parts();
+                        let status = head.status.as_u16();
+                        (self.answer.status, self.answer.first_byte) = (Ok(status), read_at);
+                        if self.wants_timing {
+                            self.answer.timing = timing_in(&head.headers);
+                        }
+                        if capture {
+                            self.answer.captured = Some(Box::new(captured(status, &head.headers)));
+                        }
+                        self.part = Part::Body(body);
+                        continue;
+                    }
+                    Poll::Ready(Err(error)) => error,
+                },
+                Part::Body(body) => match body.poll_data(&mut context) {
+                    Poll::Pending => return Ok(false),
+                    Poll::Ready(None) => return Ok(true),
+                    Poll::Ready(Some(Ok(piece))) => {
+                        // It refuses only what was never received.
+                        let _ = body.flow_control().release_capacity(piece.len());
+                        if let Some(captured) = &mut self.answer.captured {
+                            if captured.body.len() + piece.len() > MAX_CAPTURED_BODY_BYTES {
+                                return Err(Loss::Malformed(Malformed::BodyTooLong));
+                            }
+                            captured.body.extend_from_slice(&piece);
+                        }
+                        continue;
+                    }
+                    Poll::Ready(Some(Err(error))) => error,
+                },
+            };
+            let Some(unanswered) = unanswered_by(&error) else { return Ok(false) };
+            self.answer.status = Err(unanswered);
+            return Ok(true);
         }
-        if !capture {
-            return;
-        }
-        let head = &mut self.captured.get_or_insert_default().head;
-        if name == b":status" {
-            head.extend_from_slice(b"HTTP/2 ");
-            head.extend_from_slice(value);
-        } else {
-            head.extend_from_slice(name);
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value);
-        }
-        head.extend_from_slice(b"\r\n");
     }
 }
 
-/// Counts what was received, and gives it back to the server's window before that is used up.
-fn refill(received_bytes: &mut u32, more: u32, stream: u32, out: &mut Vec<u8>) {
-    *received_bytes += more;
-    if *received_bytes >= REFILL_BYTES {
-        frame::write_numbered(frame::WINDOW_UPDATE, stream, *received_bytes, out);
-        *received_bytes = 0;
+fn timing_in(headers: &HeaderMap) -> Option<ServerTiming> {
+    let mut timing = None;
+    for name in [ServerTiming::TIMING, ServerTiming::CLOCK] {
+        for value in headers.get_all(name) {
+            let told: &mut ServerTiming = timing.get_or_insert_default();
+            told.take_header(name, value.as_bytes());
+        }
     }
+    timing
 }
 
-fn failed(stream: u32, reason: Unanswered) -> Answer {
-    Answer {
-        stream,
-        status: Err(reason),
-        first_byte: Ticks::default(),
-        captured: None,
-        timing: None,
+/// The head in the form of HTTP/1.1.
+fn captured(status: u16, headers: &HeaderMap) -> Captured {
+    let mut head = format!("HTTP/2 {status}\r\n").into_bytes();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
     }
+    Captured { head, body: Vec::new() }
 }
 
-fn reset_by(code: u32) -> Unanswered {
-    Unanswered::Reset(match code {
-        0 => "the server reset the stream (NO_ERROR)",
-        1 => "the server reset the stream (PROTOCOL_ERROR)",
-        2 => "the server reset the stream (INTERNAL_ERROR)",
-        3 => "the server reset the stream (FLOW_CONTROL_ERROR)",
-        7 => return Unanswered::LeftOut("the server refused the stream (REFUSED_STREAM)"),
-        8 => "the server reset the stream (CANCEL)",
-        11 => "the server asks for less (ENHANCE_YOUR_CALM)",
-        _ => "the server reset the stream",
+/// The meaning of a stream's error; none if it is the connection's.
+fn unanswered_by(error: &h2::Error) -> Option<Unanswered> {
+    if error.is_go_away() && error.is_remote() {
+        return Some(Unanswered::LeftOut("the server ended the connection before it (GOAWAY)"));
+    }
+    if !error.is_reset() {
+        return None;
+    }
+    Some(match error.reason() {
+        Some(Reason::REFUSED_STREAM) if error.is_remote() => {
+            Unanswered::LeftOut("the server refused the stream (REFUSED_STREAM)")
+        }
+        Some(Reason::ENHANCE_YOUR_CALM) if error.is_remote() => {
+            Unanswered::Reset("the server asks for less (ENHANCE_YOUR_CALM)".to_owned())
+        }
+        Some(reason) if error.is_remote() => {
+            Unanswered::Reset(format!("the server reset the stream ({reason:?})"))
+        }
+        _ => Unanswered::Reset(format!("the response is no HTTP/2: {error}")),
     })
+}
+
+fn loss_by(error: h2::Error) -> Loss {
+    if error.is_remote() {
+        return Loss::Read(io::Error::other(format!("the server ended the connection: {error}")));
+    }
+    match error.reason() {
+        Some(Reason::ENHANCE_YOUR_CALM) => Loss::Malformed(Malformed::Flooded),
+        Some(_) => Loss::Malformed(Malformed::Frame),
+        None => Loss::Read(error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
+    }
 }
 
 #[cfg(test)]

@@ -1,66 +1,56 @@
 //! Requests for HTTP/2, made from those for HTTP/1.1.
 //!
-//! Scripts and descriptions of work make the bytes of HTTP/1.1, whatever carries them. What they
-//! say is the same in both; only headers about the connection have no place in HTTP/2 (RFC 9113,
-//! section 8.2.2).
+//! Scripts and descriptions of work make the bytes of HTTP/1.1, whatever carries them. Only headers
+//! about the connection have no place in HTTP/2 (RFC 9113, section 8.2.2).
 
-use super::hpack;
+use http::header::{HeaderName, HeaderValue};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Method, Request, Uri};
+
+use crate::error::LoadError;
 
 /// Headers that are about the connection.
-const OF_THE_CONNECTION: [&[u8]; 6] =
-    [b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings", b"te"];
+const OF_THE_CONNECTION: [&str; 6] =
+    ["connection", "keep-alive", "proxy-connection", "upgrade", "http2-settings", "te"];
+/// Headers that one request can have.
+const HEADERS_MAX: usize = 256;
 
-/// Appends the header block of a request and returns where its body begins.
-pub(crate) fn encode(request: &[u8], tls: bool, block: &mut Vec<u8>) -> Result<usize, String> {
-    let (line, mut at) = line_of(request, 0).ok_or("it has no request line")?;
-    let mut words = line.split(|byte| *byte == b' ');
-    let (Some(method), Some(path), Some(_)) = (words.next(), words.next(), words.next()) else {
-        return Err("its first line is not 'METHOD PATH HTTP/1.1'".to_owned());
+/// Reads a request of HTTP/1.1, and tells where its body begins.
+pub(crate) fn parse(bytes: &[u8], tls: bool) -> Result<(Request<()>, usize), LoadError> {
+    parse_as_text(bytes, tls)
+        .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))
+}
+
+fn parse_as_text(bytes: &[u8], tls: bool) -> Result<(Request<()>, usize), String> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let body_at = match head.parse(bytes).map_err(|error| error.to_string())? {
+        httparse::Status::Complete(body_at) => body_at,
+        httparse::Status::Partial => return Err("its head has no end".to_owned()),
     };
-    let headers_at = at;
-    hpack::write_method(method, block);
-    hpack::write_scheme(tls, block);
-    hpack::write_named(hpack::PATH, path, block);
-    for host in [true, false] {
-        at = headers_at;
-        loop {
-            let (line, next) = line_of(request, at).ok_or("its headers have no end")?;
-            at = next;
-            if line.is_empty() {
-                break;
-            }
-            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
-            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-            match name.eq_ignore_ascii_case(b"host") {
-                true if host => hpack::write_named(hpack::AUTHORITY, value, block),
-                false if !host => write_other(name, value, block)?,
-                _ => {}
-            }
+    let wrong = |error: &dyn std::fmt::Display| format!("HTTP/2 cannot carry it: {error}");
+    let mut uri = http::uri::Parts::default();
+    let path = head.path.unwrap_or_default();
+    uri.path_and_query = Some(PathAndQuery::try_from(path).map_err(|error| wrong(&error))?);
+    uri.scheme = Some(if tls { Scheme::HTTPS } else { Scheme::HTTP });
+    let mut request = Request::new(());
+    for header in head.headers {
+        let name = HeaderName::try_from(header.name).map_err(|error| wrong(&error))?;
+        if name == http::header::HOST {
+            let authority = Authority::try_from(header.value).map_err(|error| wrong(&error))?;
+            uri.authority = Some(authority);
+        } else if name == http::header::TRANSFER_ENCODING {
+            let text = "a Transfer-Encoding has no place in HTTP/2; use Content-Length";
+            return Err(text.to_owned());
+        } else if !OF_THE_CONNECTION.contains(&name.as_str()) {
+            let value = HeaderValue::from_bytes(header.value).map_err(|error| wrong(&error))?;
+            request.headers_mut().append(name, value);
         }
     }
-    Ok(at)
-}
-
-/// Appends a header to a block.
-pub(crate) fn add_header(name: &[u8], value: &[u8], block: &mut Vec<u8>) {
-    hpack::write_header(name, value, block);
-}
-
-fn write_other(name: &[u8], value: &[u8], block: &mut Vec<u8>) -> Result<(), String> {
-    if name.eq_ignore_ascii_case(b"transfer-encoding") {
-        return Err("a Transfer-Encoding has no place in HTTP/2; use Content-Length".to_owned());
-    }
-    if !OF_THE_CONNECTION.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-        hpack::write_header(name, value, block);
-    }
-    Ok(())
-}
-
-/// The line at `at` without its end, and where the next one begins.
-fn line_of(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let rest = bytes.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == b'\n')?;
-    Some((rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]), at + end + 1))
+    *request.uri_mut() = Uri::from_parts(uri).map_err(|error| wrong(&error))?;
+    let method = head.method.unwrap_or_default();
+    *request.method_mut() = Method::try_from(method).map_err(|error| wrong(&error))?;
+    Ok((request, body_at))
 }
 
 #[cfg(test)]
@@ -68,37 +58,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_about_the_connection_is_left_out() {
-        let request = b"PUT /a?b=1 HTTP/1.1\r\nX-A: 1\r\nConnection: close\r\nHost: h:1\r\n\
+    fn headers_about_the_connection_are_left_out() {
+        let bytes = b"PUT /a?b=1 HTTP/1.1\r\nX-A: 1\r\nConnection: close\r\nHost: h:1\r\n\
             Content-Length: 2\r\n\r\nok";
-        let mut block = Vec::new();
-        let body = encode(request, false, &mut block).unwrap();
-        assert_eq!(&request[body..], b"ok");
-        let mut told = Vec::new();
-        let mut decoder = hpack::Decoder::default();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        decoder.read(&block, |name, value| told.push((text(name), text(value)))).unwrap();
-        let told: Vec<(&str, &str)> = told.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        let expected = [
-            (":method", "PUT"),
-            (":scheme", "http"),
-            (":path", "/a?b=1"),
-            (":authority", "h:1"),
-            ("x-a", "1"),
-            ("content-length", "2"),
-        ];
-        assert_eq!(told, expected);
+        let (request, body_at) = parse(bytes, false).unwrap();
+        assert_eq!(&bytes[body_at..], b"ok");
+        assert_eq!(
+            (request.method(), request.uri()),
+            (&Method::PUT, &"http://h:1/a?b=1".parse().unwrap())
+        );
+        let names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["x-a", "content-length"]);
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
-        for (request, word) in [
-            (&b"GET"[..], "request line"),
-            (b"GET\r\n\r\n", "first line"),
+    fn bytes_that_are_no_request_are_refused() {
+        for (bytes, word) in [
+            (&b"GET"[..], "no end"),
+            (b"GET\r\n\r\n", "invalid"),
             (b"GET / HTTP/1.1\r\nA: b\r\n", "no end"),
             (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "Content-Length"),
+            (b"GET / HTTP/1.1\r\n\r\n", "cannot carry"),
         ] {
-            let error = encode(request, true, &mut Vec::new()).unwrap_err();
+            let error = parse(bytes, true).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -7,7 +7,7 @@ use mlua::Lua;
 
 use super::state::Checked;
 
-/// How long `wrk.connect` waits for an answer.
+/// The time for which `wrk.connect` waits for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All addresses of a host, as text.
@@ -34,7 +34,7 @@ fn port_of(service: &str) -> Option<u16> {
     }
 }
 
-/// Whether an address accepts a connection.
+/// True if an address accepts a connection.
 pub(super) fn connect(_: &Lua, text: String) -> mlua::Result<bool> {
     let address: Option<SocketAddr> = text.parse().ok();
     Ok(address.is_some_and(|to| TcpStream::connect_timeout(&to, CONNECT_TIMEOUT).is_ok()))

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use mlua::{Lua, ffi};
 
 use super::state;
-use crate::response::Captured;
+use pellucid_client::http::Captured;
 
 /// Places on Lua's stack that a call needs at most.
 const STACK_PLACES: c_int = 12;
@@ -28,7 +28,7 @@ unsafe impl Send for Stack {}
 #[derive(Debug)]
 pub(super) struct Calls {
     stack: Stack,
-    /// Where the registry holds the function that turns errors into text.
+    /// The registry's name of the function that turns errors into text.
     describe: c_int,
     /// Keeps the state alive.
     _lua: Lua,

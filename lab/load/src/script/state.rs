@@ -14,10 +14,10 @@ use super::{FileOf, address};
 use crate::options::LoadOptions;
 
 const PRELUDE: &str = include_str!("prelude.lua");
-/// Where the registry keeps the functions of the prelude that scripts do not see.
+/// The registry's name of the functions of the prelude that scripts do not see.
 const INTERNALS: &str = "pellucid.internals";
 
-/// What a function returns to the prelude: a value, or nothing and what went wrong.
+/// The result of a function for the prelude: a value, or nothing and the fault.
 pub(super) struct Checked<T>(Result<T, String>);
 
 impl<T> Checked<T> {

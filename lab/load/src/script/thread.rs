@@ -11,7 +11,7 @@ use super::state::{Checked, internal};
 use super::transfer;
 use crate::worker::ThreadControl;
 
-/// Where the state of a thread is while the thread does not run. While it does, it is gone from
+/// The place of the state of a thread while the thread does not run. While it does, it is gone from
 /// here, so no one else can touch it.
 #[derive(Debug)]
 pub(super) struct ThreadSlot {
@@ -19,7 +19,7 @@ pub(super) struct ThreadSlot {
     shared: Arc<Shared>,
 }
 
-/// What a thread knows of itself. It does not hold the state, which would then hold itself.
+/// A thread's knowledge of itself. It does not hold the state, which would then hold itself.
 #[derive(Debug)]
 struct Shared {
     address: Mutex<SocketAddr>,

@@ -4,7 +4,7 @@ use mlua::{Lua, Value};
 
 use super::state::Checked;
 
-/// How deep tables may lie in tables; one that contains itself ends here.
+/// The depth to which tables may lie in tables; one that contains itself ends here.
 const MAX_DEPTH: usize = 64;
 
 /// Why a value stays where it is.

@@ -42,12 +42,12 @@ pub trait Service: Send {
     fn step(&mut self, now_ns: u64) -> Option<u64>;
 }
 
-/// What the simulated machine takes from the generator.
+/// The time that the simulated machine takes from the generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
-    /// How late the thread is whenever it has waited, as one that shares its core is.
+    /// The lateness of the thread whenever it has waited, as of one that shares its core.
     pub wake_up_late: Duration,
-    /// How long it works on each event.
+    /// The time that it works on each event.
     pub event_cost: Duration,
 }
 
@@ -110,7 +110,7 @@ impl Simulation {
         Ok(TcpStream::from(OwnedFd::from(ours)))
     }
 
-    /// What a thread does instead of blocking: lets the service work and time pass until `look`
+    /// The wait of a thread that must not block: lets the service work and time pass until `look`
     /// finds something, for `timeout_ns` at most.
     pub(crate) fn wait(
         &self,

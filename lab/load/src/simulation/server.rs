@@ -11,7 +11,7 @@ use super::Service;
 use crate::poller::Poller;
 use crate::worker::nanoseconds;
 
-/// What one read takes at most.
+/// The bytes that one read takes at most.
 const READ_BYTES: usize = 16 << 10;
 
 /// A request as the server has read it.
@@ -21,8 +21,8 @@ pub struct Request {
     pub number: usize,
     /// The connection that it came over, counted from zero in the order in which they were opened.
     pub connection: usize,
-    /// When the server begins with it: when it has arrived, and those before it on its connection
-    /// are answered. In nanoseconds since the beginning of the simulation.
+    /// The time at which the server begins with it: when it has arrived, and those before it on its
+    /// connection are answered. In nanoseconds since the beginning of the simulation.
     pub begin_ns: u64,
     /// Its head, with all lines.
     pub head: String,
@@ -38,7 +38,7 @@ impl Request {
     }
 }
 
-/// What the server does about a request.
+/// The server's reaction to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     after: Option<Duration>,
@@ -93,7 +93,7 @@ struct Peer {
     input: Vec<u8>,
     /// Answers on their way, in their order.
     replies: VecDeque<Reply>,
-    /// When the last of them will be sent.
+    /// The time at which the last of them will be sent.
     busy_until_ns: u64,
     output: Vec<u8>,
     ends: bool,
@@ -104,7 +104,7 @@ pub struct HttpServer {
     respond: Box<dyn FnMut(&Request) -> Reply + Send>,
     poller: Poller,
     peers: Vec<Peer>,
-    /// When which connection has something to send.
+    /// The time at which which connection has something to send.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     requests: usize,
     is_gone: bool,

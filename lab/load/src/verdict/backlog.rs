@@ -1,4 +1,4 @@
-//! Whether a backlog grew, from when to when, and what became of it.
+//! True if a backlog grew, from when to when, and what became of it.
 
 use super::Figures;
 
@@ -49,7 +49,7 @@ impl Excursion {
         open.or_else(|| closed.into_iter().max_by_key(|excursion| excursion.requests))
     }
 
-    /// Whether it grew to the end of the run, for so long that it is no hiccup.
+    /// True if it grew to the end of the run, for so long that it is no hiccup.
     pub(super) fn grew_to_the_end(&self, figures: &Figures) -> bool {
         let long = MIN_INTERVALS.max(figures.backlog.len() / TO_THE_END_PART);
         let since_it_rose = &figures.backlog[self.begin..];
@@ -57,14 +57,14 @@ impl Excursion {
         self.end.is_none() && (grew(since_it_rose) || grew(&figures.backlog))
     }
 
-    /// Whether it grew for long enough to be a lack of capacity, and not because of a silence.
+    /// True if it grew for long enough to be a lack of capacity, and not because of a silence.
     pub(super) fn grew_for_a_while(&self, figures: &Figures) -> bool {
         let growing = self.peak + 1 - self.begin;
         let silent = figures.silence.length_ns >= growing as u64 * figures.interval_ns / 2;
         growing >= MIN_INTERVALS && !silent
     }
 
-    /// When it began to grow, in seconds since the start of the run.
+    /// The time at which it began to grow, in seconds since the start of the run.
     pub(super) fn begin_seconds(&self, figures: &Figures) -> f64 {
         seconds(figures, self.begin)
     }
@@ -87,18 +87,18 @@ impl Excursion {
     }
 }
 
-/// When so many stretches are over.
+/// The time at which so many stretches are over.
 fn seconds(figures: &Figures, stretches: usize) -> f64 {
     stretches as f64 * figures.interval_ns as f64 / 1e9
 }
 
-/// Where the flank begins on which the backlog rose until then.
+/// The beginning of the flank on which the backlog rose until then.
 fn foot(backlog: &[u64], place: usize) -> usize {
     let falls = |at: &usize| backlog[at - 1] >= backlog[*at];
     (1..=place).rev().find(falls).unwrap_or(0)
 }
 
-/// Whether each quarter has more than the one before it.
+/// True if each quarter has more than the one before it.
 fn rises(backlog: &[u64]) -> bool {
     let quarters: Vec<f64> = (0..4).map(|quarter| mean_of_quarter(backlog, quarter)).collect();
     quarters.windows(2).all(|pair| pair[0] < pair[1])

@@ -1,16 +1,16 @@
 //! Checks of answers.
 
-use crate::response::Captured;
 use crate::workload::Acceptance;
+use pellucid_client::http::Captured;
 
-/// What an answer must be like.
+/// The demands on an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
     /// Statuses that are as they should be, from and to; none if any below 400 is.
     pub(crate) statuses: Vec<(u16, u16)>,
-    /// What the body must contain.
+    /// The text that the body must contain.
     pub(crate) contains: Option<Vec<u8>>,
-    /// How long the body must be.
+    /// The length of the body.
     pub(crate) size_bytes: Option<u64>,
 }
 

@@ -16,8 +16,8 @@ use super::value::{VALUE_BYTES_MAX, Values};
 use super::{MAX_OPERATIONS, Operation, Settings, Workload};
 use crate::schedule::Arrivals;
 use crate::stages::Stage;
-use crate::target::Header;
 use crate::units::parse_duration;
+use pellucid_client::http::Header;
 
 /// The highest weight of an operation.
 const WEIGHT_MAX: u64 = 1 << 32;
@@ -139,7 +139,7 @@ impl Document {
         read(place)
     }
 
-    /// What the document means.
+    /// The meaning of the document.
     pub(super) fn into_workload(self, place: &Place<'_>) -> Result<Workload, Mistake> {
         if self.operation.is_empty() {
             let text =

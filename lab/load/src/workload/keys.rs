@@ -1,4 +1,4 @@
-//! Which keys requests ask for.
+//! The keys that requests ask for.
 
 use crate::random::Random;
 
@@ -7,7 +7,7 @@ const STRIDE: u128 = (1 << 60) - 93;
 /// The most keys that a set can have.
 pub(crate) const KEYS_MAX: u64 = 1 << 59;
 
-/// How keys are drawn.
+/// The distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Distribution {
     /// Every key as often as every other.
@@ -58,7 +58,7 @@ impl KeyHand {
     }
 }
 
-/// Where the index of 0…count stands when all are visited in scattered order.
+/// The place of the index of 0…count when all are visited in scattered order.
 fn scattered(index: u64, count: u64) -> u64 {
     (u128::from(index) * STRIDE % u128::from(count)) as u64
 }

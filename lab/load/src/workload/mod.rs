@@ -40,7 +40,7 @@ pub struct Workload {
     seed: u64,
 }
 
-/// What the file says about the run itself; the command line goes first.
+/// The file's settings of the run itself; the command line goes first.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Connections of the run.
@@ -49,15 +49,15 @@ pub struct Settings {
     pub threads: Option<usize>,
     /// Requests per second.
     pub rate_per_second: Option<u64>,
-    /// How starts are spread.
+    /// The spread of starts.
     pub arrivals: Option<Arrivals>,
     /// Length of the run.
     pub duration: Option<Duration>,
-    /// What is left out of the histograms at the beginning.
+    /// The time that is left out of the histograms at the beginning.
     pub warm_up: Option<Duration>,
-    /// When a request counts as timed out.
+    /// The time at which a request counts as timed out.
     pub timeout: Option<Duration>,
-    /// Whether connections carry more than one request.
+    /// True if connections carry more than one request.
     pub keep_alive: Option<bool>,
 }
 
@@ -93,7 +93,7 @@ impl Workload {
         document::Document::parse(&place)?.into_workload(&place)
     }
 
-    /// What the file says about the run itself.
+    /// The file's settings of the run itself.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings

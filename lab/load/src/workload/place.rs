@@ -1,4 +1,4 @@
-//! Where in the file something stands, so that a mistake can be told with its line.
+//! Places in the file, so that a mistake can be told with its line.
 
 use std::ops::Range;
 use std::path::Path;

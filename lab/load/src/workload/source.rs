@@ -1,10 +1,10 @@
 //! Makes the requests of one thread.
 
 use crate::random::Random;
-use crate::response::Captured;
 use crate::source::{Acceptance, RequestSource, ThreadShare};
 use crate::workload::Operation;
 use crate::workload::keys::KeyHand;
+use pellucid_client::http::Captured;
 
 /// The requests of one thread.
 pub(super) struct Source {

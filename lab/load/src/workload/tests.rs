@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::target::Target;
+use pellucid_client::http::Target;
 
 const WHOLE: &str = r#"
 seed = 7

@@ -7,12 +7,12 @@ use crate::workload::template::Template;
 
 /// The longest body.
 pub(crate) const VALUE_BYTES_MAX: u64 = 256 << 20;
-/// How far apart the beginnings of two bodies can lie in the bytes that both are taken from.
+/// The largest distance of the beginnings of two bodies in the bytes that both are taken from.
 const OFFSETS: usize = 4_096;
 /// Letters that bodies are made of: they do not compress well, and nothing has to escape them.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Where bodies come from.
+/// The source of bodies.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
     /// Random letters; the length is drawn evenly from a range.

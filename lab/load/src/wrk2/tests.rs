@@ -5,8 +5,8 @@ use pellucid_clock::WallTime;
 use super::*;
 use crate::recorder::{rate_histogram, time_histogram};
 use crate::result::{ErrorCounts, ThreadResult};
-use crate::target::Target;
 use crate::traces::Traces;
+use pellucid_client::http::Target;
 
 fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {
     let mut histogram = time_histogram();

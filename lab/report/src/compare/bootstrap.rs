@@ -2,7 +2,7 @@
 
 use super::{Interval, Measured};
 
-/// How often a run is drawn again.
+/// The number of times that a run is drawn again.
 const DRAWS: usize = 600;
 /// Blocks that a run is cut into at most: longer blocks keep together what is slow together.
 const BLOCKS_MAX: usize = 64;

@@ -67,7 +67,7 @@ pub(super) fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usi
     legend(markup, &entries);
 }
 
-/// Where the middle of each interval lies, and where the last one ends, in nanoseconds.
+/// The middle of each interval, and the end of the last one, in nanoseconds.
 fn middles_ns(seconds: &[f64]) -> (Vec<f64>, f64) {
     let begins = std::iter::once(0.0).chain(seconds.iter().copied());
     let middles = begins.zip(seconds).map(|(begin, end)| begin.midpoint(*end) * SECOND_NS);

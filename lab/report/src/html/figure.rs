@@ -52,7 +52,7 @@ fn write_row(markup: &mut Markup, row: &[String]) {
     });
 }
 
-/// How much of a row a chart takes where the page is wide.
+/// The part of a row that a chart takes where the page is wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// Half of it.

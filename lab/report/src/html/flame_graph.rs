@@ -1,4 +1,4 @@
-//! What a flame graph is drawn from: a tree of calls with amounts, and when they were.
+//! The data of a flame graph: a tree of calls with amounts, and their times.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ pub(super) const NODES_DRAWN_MAX: usize = 12_000;
 /// The node that everything is in.
 pub(super) const ALL: u32 = 0;
 
-/// What amounts are.
+/// The unit of amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlameUnit {
     /// Time.
@@ -19,13 +19,13 @@ pub enum FlameUnit {
 /// One sample, or equal ones, on their way into a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct FlameSample<'a> {
-    /// What was done: the operation and phase of a request, or a job.
+    /// The activity: the operation and phase of a request, or a job.
     pub root: &'a str,
     /// Functions by their numbers, the outermost first.
     pub stack: &'a [u32],
     /// The amount.
     pub amount: f64,
-    /// When, by the clock of [`FlameGraph::began_ns`]; zero if that is not known.
+    /// The time, by the clock of [`FlameGraph::began_ns`]; zero if that is not known.
     pub at_ns: u64,
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Leaf {
 pub struct FlameGraph {
     /// The heading.
     pub title: String,
-    /// What amounts are.
+    /// The unit of amounts.
     pub unit: FlameUnit,
-    /// When it begins, for people.
+    /// The time at which it begins, for people.
     pub began_unix_ms: u64,
-    /// When it begins, by the clock of the samples.
+    /// The time at which it begins, by the clock of the samples.
     pub began_ns: u64,
-    /// How much time it covers; zero if that means nothing.
+    /// The time that it covers; zero if that means nothing.
     pub duration_ns: u64,
     /// Amounts by phase or job, and component, the largest first.
     pub shares: Vec<(String, String, f64)>,

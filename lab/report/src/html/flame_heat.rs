@@ -19,7 +19,7 @@ pub(super) fn cell_of(graph: &FlameGraph, leaf: &Leaf) -> u64 {
     (leaf.at_ns.saturating_sub(graph.began_ns) / CELL_NS).min(last)
 }
 
-/// Whether the samples have times.
+/// True if the samples have times.
 pub(super) fn has_times(graph: &FlameGraph) -> bool {
     graph.duration_ns > 0 && graph.leaves.iter().any(|leaf| leaf.at_ns > 0)
 }

@@ -12,7 +12,7 @@ use crate::units::{count, duration, duration_tick};
 pub(crate) const JITTER_POINTS_MAX: usize = 4_000;
 /// Rows of the table that sums the points up over time.
 const TABLE_STRETCHES: usize = 20;
-/// How many of the slowest requests the table names.
+/// The number of slowest requests that the table names.
 const TABLE_SLOWEST: usize = 10;
 /// The plot without outliers ends this far above the 99.9th percentile.
 const ZOOM_MARGIN: f64 = 1.1;

@@ -52,7 +52,7 @@ impl Markup {
         self.written.push_str(&json.replace('<', "\\u003c"));
     }
 
-    /// What has been written.
+    /// The text so far.
     pub(crate) fn finish(self) -> String {
         self.written
     }

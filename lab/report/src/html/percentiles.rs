@@ -85,7 +85,7 @@ fn quantile_at(nines: f64) -> f64 {
     1.0 - 10_f64.powf(-nines)
 }
 
-/// Where a curve ends: at its greatest value, one of as many as there are.
+/// The end of a curve: its greatest value, one of as many as there are.
 fn end_of(curve: Curve<'_>) -> f64 {
     (curve.count().max(2) as f64).log10()
 }

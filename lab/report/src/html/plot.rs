@@ -37,7 +37,7 @@ impl Axis {
 /// Axes and the name of what is drawn between them.
 #[derive(Debug)]
 pub(crate) struct Plot<'text> {
-    /// What the plot shows, for those who hear it.
+    /// The content of the plot, for those who hear it.
     pub(crate) title: &'text str,
     /// Class of the plot, and facts that the script reads.
     pub(crate) attributes: Vec<(&'text str, String)>,
@@ -97,7 +97,7 @@ impl Plot<'_> {
         });
     }
 
-    /// Where a pair of values lies in the box.
+    /// The place of a pair of values in the box.
     pub(crate) fn in_box(&self, x: f64, y: f64) -> (i64, i64) {
         let across = self.x.scale.place(x) * BOX_WIDTH;
         let down = (1.0 - self.y.scale.place(y)) * BOX_HEIGHT;

@@ -58,8 +58,8 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
     );
 }
 
-/// What the dots say within each stretch of time: how many, their median and the greatest; and what
-/// ran meanwhile.
+/// The facts of the dots within each stretch of time: how many, their median and the greatest; and
+/// what ran meanwhile.
 pub(super) fn table_of(chart: &Chart, seconds: &[f64]) -> Table {
     let mut table = Table::with_header(["time"]);
     for series in &chart.series {

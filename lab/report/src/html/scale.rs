@@ -10,14 +10,14 @@ const TICKS_MAX: usize = 40;
 pub(crate) enum Scale {
     /// Equal distances stand for equal differences.
     Linear {
-        /// Where it ends; it begins at 0. If that is 0 as well, there is nothing but zeros on it.
+        /// Its end; it begins at 0. If that is 0 as well, there is nothing but zeros on it.
         greatest: f64,
     },
     /// Equal distances stand for equal ratios.
     Logarithmic {
-        /// Where it begins, above 0.
+        /// Its begin, above 0.
         least: f64,
-        /// Where it ends.
+        /// Its end.
         greatest: f64,
     },
 }

@@ -1,4 +1,4 @@
-//! What the requests around a quantile spent their time on, as stacked bars. What is stacked are
+//! The times of the requests around a quantile, as stacked bars. What is stacked are
 //! means: they add up, quantiles of phases would not.
 
 use pellucid_account::{Around, OperationAccount, Share};

@@ -1,4 +1,4 @@
-//! What the requests around a quantile spent their time on, as bars of text.
+//! The times of the requests around a quantile, as bars of text.
 
 use pellucid_account::{Around, OperationAccount, Share};
 

@@ -1,4 +1,4 @@
-//! What a study found, as text for a terminal.
+//! The findings of a study, as text for a terminal.
 
 use crate::study::StudyReport;
 

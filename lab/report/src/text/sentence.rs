@@ -61,7 +61,7 @@ fn typical(account: &OperationAccount) -> String {
     text
 }
 
-/// Where the time was spent; for the store, with its largest part if that is most of it.
+/// The phase that took the time; for the store, with its largest part if that is most of it.
 fn place(phase: &Share, around: &Around) -> String {
     let place = activity(&phase.name);
     if phase.name != "execute" {
@@ -123,7 +123,7 @@ fn beyond_the_server(account: &OperationAccount, client: &ClientFigures) -> Stri
     )
 }
 
-/// How much of the response time passed before the request was sent, as far as medians tell.
+/// The part of the response time that passed before the request was sent, as far as medians tell.
 fn lateness(client: &ClientFigures) -> String {
     let Some(service_ns) = client.service_p50_ns else { return String::new() };
     let (response_ns, service_ns) = (client.response_p50_ns as f64, service_ns as f64);

@@ -1,4 +1,4 @@
-//! What the figures say: conclusions, tables, and the account of a forwarded request.
+//! The reading of the figures: conclusions, tables, and the account of a forwarded request.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +180,7 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
     }
 }
 
-/// How the response times are spread, a column of bars for each kind of load.
+/// The spread of the response times, a column of bars for each kind of load.
 fn histogram(rows: &[&Row], name: &str) -> Chart {
     let mut chart = chart(
         format!("{name}_histogram"),
@@ -198,7 +198,7 @@ fn histogram(rows: &[&Row], name: &str) -> Chart {
     chart
 }
 
-/// Where the time of a forwarded request goes: the entry node's phases, and within `execute` the
+/// The parts of the time of a forwarded request: the entry node's phases, and within `execute` the
 /// way and the owner.
 fn account(row: &Row, name: &str) -> Option<Chart> {
     let is_one = |operation: &&OperationAccount| operation.operation.ends_with("_forwarded");

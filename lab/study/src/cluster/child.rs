@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StudyError;
 use crate::served::serve;
 
-/// What a node is to be.
+/// The configuration of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct NodePlan {
     pub(super) data: PathBuf,

@@ -13,7 +13,7 @@ pub(super) fn key(number: u64) -> String {
     format!("k{number:09}")
 }
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Put,
@@ -33,7 +33,7 @@ impl Work {
         }
     }
 
-    /// Whether it writes; reads draw from keys that no load writes.
+    /// True if it writes; reads draw from keys that no load writes.
     pub(super) fn writes(self) -> bool {
         self == Work::Put
     }

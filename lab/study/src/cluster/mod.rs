@@ -27,7 +27,7 @@ use crate::study::{Context, Outcome, Scale, Study};
 
 /// The share of the highest rate at which is measured.
 const RATE_SHARE: f64 = 0.7;
-/// What a rate has to keep to be held.
+/// The objective that a rate has to keep to be held.
 const P99_HELD: &str = "20ms";
 /// Whose load is profiled: of the node that is asked, forwarding is all that it does then.
 const PROFILED: Whose = Whose::Others;
@@ -39,7 +39,7 @@ pub struct ClusterStudyOptions {
     pub scale: Scale,
     /// Seconds of each load, if not those of its size.
     pub seconds: Option<u64>,
-    /// Where the stores are made.
+    /// The folder of the stores.
     pub data: Option<PathBuf>,
 }
 
@@ -54,8 +54,8 @@ impl ClusterStudyOptions {
         }
     }
 
-    /// How many keys each load chooses from: few are in the processor's cache, which no load of
-    /// use has.
+    /// The number of keys that each load chooses from: few are in the processor's cache, which no
+    /// load of use has.
     fn keys_asked(&self) -> usize {
         match self.scale {
             Scale::Quick => 3_000,
@@ -115,7 +115,7 @@ struct Measured {
     rows: Vec<Row>,
     /// Keys of each node.
     shares: Vec<u64>,
-    /// Whether the nodes came to rest each time.
+    /// True if the nodes came to rest each time.
     is_rested: bool,
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
 use pellucid_client::Client;
+use pellucid_client::http::{Question, Target, TlsOptions};
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
@@ -18,7 +19,7 @@ use crate::served::Served;
 const NODES: usize = 3;
 /// Threads that fill.
 const FILLERS: u64 = 4;
-/// How long nodes have to meet.
+/// The time that nodes have to meet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whose keys are asked for, and whom.
@@ -118,17 +119,12 @@ impl Nodes {
 
     /// Asks the first node for a key, whoever owns it.
     fn ask_first(&self, key: &str) -> Result<(), String> {
-        use std::io::{Read, Write};
-        let address = self.url.trim_start_matches("http://");
-        let mut socket = std::net::TcpStream::connect(address).map_err(|e| e.to_string())?;
-        let request = format!(
-            "GET /v0/entity?id={key} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-        );
-        socket.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).map_err(|error| error.to_string())?;
-        let is_answered = answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 200");
-        if is_answered { Ok(()) } else { Err(answer) }
+        let target = Target::parse(&self.url).map_err(|error| error.to_string())?;
+        let path = format!("/v0/entity?id={key}");
+        let (status, answer) = Question::get(&path).ask(&target, &TlsOptions::default())?;
+        let is_answered = matches!(status, 200 | 404);
+        let text = || String::from_utf8_lossy(&answer.body).into_owned();
+        if is_answered { Ok(()) } else { Err(text()) }
     }
 
     /// The URL of the node that is asked.

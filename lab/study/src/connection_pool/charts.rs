@@ -113,7 +113,7 @@ fn times(rows: &[&Row], name: &str) -> Chart {
     chart
 }
 
-/// Where each millisecond of a query went.
+/// The parts of each millisecond of a query.
 fn account(rows: &[&Row], name: &str) -> Chart {
     let titles = rows.iter().map(|row| row.title()).collect();
     let mut chart = chart(
@@ -148,7 +148,7 @@ fn positive(value: Option<f64>) -> Option<f64> {
     value.map(|value| value.max(0.0))
 }
 
-/// What the client spent.
+/// The client's cost.
 fn client(rows: &[&Row], name: &str) -> Chart {
     let columns = ["median of a query", "99 %", "client's processor, a query", "the same, ceiling"];
     let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };

@@ -15,7 +15,7 @@ use super::trivial::Trivial;
 use crate::error::StudyError;
 use crate::served::answer_lines;
 
-/// What a process is to be.
+/// The role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum ServerPlan {
     /// Pellucid with its defaults, on a store in this folder.

@@ -15,8 +15,8 @@ use super::plan::Connection;
 use crate::error::StudyError;
 use crate::process::Process;
 
-const PACKAGES: &str = include_str!("../../../../drivers/javascript/package.json");
-const LOCK: &str = include_str!("../../../../drivers/javascript/package-lock.json");
+const PACKAGES: &str = include_str!("../../../drivers/javascript/package.json");
+const LOCK: &str = include_str!("../../../drivers/javascript/package-lock.json");
 const PROGRAM: &str = include_str!("client.mjs");
 
 /// Says that all packages are there.
@@ -86,7 +86,7 @@ fn npm(folder: &Path) -> Result<(), StudyError> {
     }
 }
 
-/// What the client is told for one run.
+/// The client's instructions for one run.
 #[derive(Serialize)]
 struct Plan<'a> {
     driver: &'a str,
@@ -98,14 +98,14 @@ struct Plan<'a> {
     ids: &'a [String],
 }
 
-/// What the client says of one run. Times are in milliseconds, those of stages means of a query.
+/// The client's account of one run. Times are in milliseconds, those of stages means of a query.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct ClientRun {
     pub(super) wall_ms: f64,
     pub(super) answered: u64,
     /// Answered with other documents than the one that was asked for.
     pub(super) wrong: u64,
-    /// What did not finish: how often, by HTTP status and number of the error.
+    /// The unfinished queries: how often, by HTTP status and number of the error.
     pub(super) failures: BTreeMap<String, u64>,
     /// Sockets that requests went over, whether they were opened in this run or before.
     pub(super) sockets: u64,
@@ -119,7 +119,7 @@ pub(super) struct ClientRun {
     pub(super) server: BTreeMap<String, Option<f64>>,
 }
 
-/// Where the time of a query went, as the client sees it; nothing if some did not finish.
+/// The parts of the time of a query, as the client sees it; nothing if some did not finish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Stages {
     /// Until the driver hands the request to the HTTP module: it waits for one of its places.

@@ -1,4 +1,4 @@
-//! What the original concluded, and what the figures here say.
+//! The conclusions of the original, and the readings of the figures here.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn findings(rows: &[Row], spread: &[Row]) -> Vec<Finding> {
     findings
 }
 
-/// What the driver's ways to choose among nodes come to, for most queries at a time.
+/// The effect of the driver's ways to choose among nodes, for most queries at a time.
 fn strategies(spread: &[Row]) -> Option<Finding> {
     let queries = spread.iter().map(|row| row.queries).max()?;
     let original = "Whether loadBalancingStrategy helps is not asked.";
@@ -61,7 +61,7 @@ fn row_of<'a>(rows: &'a [Row], access: Access, queries: u64, name: &str) -> Opti
     rows.iter().filter(is_it).find(|row| row.connection.name == name)
 }
 
-/// Whether more sockets help, and up to where.
+/// True if more sockets help, and up to where.
 fn sockets(rows: &[Row], access: Access, queries: u64) -> Finding {
     let row = |name: &'static str| row_of(rows, access, queries, name);
     let of = |name: &'static str| row(name).and_then(|row| Row::wall_ms(&row.pellucid));
@@ -97,7 +97,7 @@ fn capitalized(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How near the client comes to what it reaches against a server that does nothing.
+/// The distance of the client from what it reaches against a server that does nothing.
 fn ceiling(rows: &[Row]) -> Finding {
     let original = "How much of the time is the client's own is not asked.";
     let indexed = rows.iter().filter(|row| row.access == Access::Index);
@@ -121,7 +121,7 @@ fn ceiling(rows: &[Row]) -> Finding {
     finding(name.to_owned(), original, sentence, None, figures)
 }
 
-/// What did not finish there, and here.
+/// The unfinished queries there, and here.
 fn unfinished(rows: &[Row]) -> Finding {
     let original = "Without a driver, 5,000 and 10,000 queries at a time do not finish: the \
                     server's queue is full.";

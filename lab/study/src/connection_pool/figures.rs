@@ -1,4 +1,4 @@
-//! What was measured, row by row.
+//! The measurements, row by row.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Row {
         mean(runs, |run| run.failures.is_empty().then_some(run.wall_ms))
     }
 
-    /// What Pellucid reaches, of what the client reaches against the trivial server: the time
+    /// Pellucid's share of what the client reaches against the trivial server: the time
     /// there over the time here.
     pub(super) fn share_of_ceiling(&self) -> Option<f64> {
         let (here, ceiling) = (Row::wall_ms(&self.pellucid)?, Row::wall_ms(&self.trivial)?);

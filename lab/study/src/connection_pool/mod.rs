@@ -184,13 +184,13 @@ fn trivial(
     Ok((process, address))
 }
 
-/// What every row is measured with.
+/// The setup of every row.
 struct Bench<'a> {
     drivers: Drivers,
     folder: &'a Path,
     /// The nodes of Pellucid, and the trivial servers.
     servers: [Vec<SocketAddr>; 2],
-    /// What is asked for.
+    /// The options.
     ids: Vec<String>,
 }
 

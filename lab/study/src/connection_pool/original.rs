@@ -10,7 +10,7 @@ pub(super) const MILLISECONDS: [(u64, [Option<f64>; 4]); 4] = [
     (10_000, [Some(99_647.0), Some(32_282.0), Some(21_310.0), None]),
 ];
 
-/// What the original has for so many queries over its connection of this number.
+/// The original's figure for so many queries over its connection of this number.
 pub(super) fn milliseconds(queries: u64, connection: usize) -> Option<f64> {
     let row = MILLISECONDS.iter().find(|(number, _)| *number == queries)?;
     row.1[connection]

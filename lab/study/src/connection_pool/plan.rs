@@ -1,4 +1,4 @@
-//! What the study runs: which drivers, with which settings, and how many queries at a time.
+//! The runs of the study: which drivers, with which settings, and how many queries at a time.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ const RUNS: u64 = 3;
 /// Either server is the first one once.
 const RUNS_QUICK: u64 = 2;
 
-/// What to run.
+/// The run to make.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionPoolOptions {
-    /// How large the study is.
+    /// The size of the study.
     pub scale: Scale,
     /// Documents of the collection; the scale's own number unless it is said.
     pub documents: Option<u64>,
@@ -73,7 +73,7 @@ impl ConnectionPoolOptions {
     }
 }
 
-/// Whether there is an index on the attribute that is asked for.
+/// True if there is an index on the attribute that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Index,
@@ -103,11 +103,11 @@ impl Access {
 pub(super) struct Connection {
     /// The name for programs.
     pub(super) name: &'static str,
-    /// What the client's program calls the driver.
+    /// The driver's name in the client's program.
     pub(super) driver: &'static str,
     /// Sockets at most, if that is set.
     pub(super) sockets: Option<usize>,
-    /// How it chooses among nodes, if there are several.
+    /// Its choice among nodes, if there are several.
     pub(super) strategy: Option<&'static str>,
     /// The name in the original's table, if it is there.
     pub(super) original: Option<usize>,

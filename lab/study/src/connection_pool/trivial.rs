@@ -41,7 +41,7 @@ impl Trivial {
         Ok(Trivial { listener: TcpListener::from_std(listener), answer })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

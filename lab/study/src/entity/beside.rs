@@ -1,5 +1,5 @@
-//! What flushes and compactions do to requests: the slowest request of each short stretch, where
-//! one ran and where none did.
+//! The effect of flushes and compactions on requests: the slowest request of each short stretch,
+//! where one ran and where none did.
 
 use pellucid_report::covered_seconds;
 
@@ -22,7 +22,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// How much longer the slowest take beside a job.
+    /// The time that the slowest take longer beside a job.
     pub(super) fn ratio(self) -> f64 {
         self.slowest_beside_ns / self.slowest_without_ns.max(1.0)
     }

@@ -110,7 +110,7 @@ fn slowest(measured: &Measured) -> Chart {
     table(measured, names, Unit::Nanoseconds, rows.collect())
 }
 
-/// How many flushes and compactions there were.
+/// The number of flushes and compactions.
 fn jobs(measured: &Measured) -> Chart {
     let kinds = ["flushes", "compactions"];
     let rows = kinds.into_iter().enumerate().flat_map(|(at, kind)| {
@@ -185,7 +185,7 @@ fn percentiles(measured: &Measured, work: Work) -> Chart {
     table(measured, names, Unit::Nanoseconds, rows)
 }
 
-/// Where the time goes: in the mean, and around percentiles of the server's total.
+/// The parts of the time: in the mean, and around percentiles of the server's total.
 fn account(rows: &[&Row], work: Work) -> Chart {
     let mut bars = Vec::new();
     for row in rows {

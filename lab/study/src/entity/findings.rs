@@ -1,4 +1,5 @@
-//! What the original concluded, and what the figures of this run say, in a sentence each.
+//! The conclusions of the original, and the readings of the figures of this run, in a sentence
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ fn time(ns: f64) -> String {
     Unit::Nanoseconds.show(ns)
 }
 
-/// What is said of each engine, with its name before it.
+/// The sentences on each engine, with its name before it.
 fn by_engine<'a>(rows: impl Iterator<Item = &'a Row>, say: impl Fn(&Row) -> String) -> String {
     let told: Vec<_> = rows.map(|row| format!("{}: {}", row.engine.name(), say(row))).collect();
     told.join("; ")

@@ -32,18 +32,18 @@ pub(super) struct Running {
     data: PathBuf,
     /// While it was filled, until it came to rest.
     pub(super) filling: Window,
-    /// Whether it came to rest each time.
+    /// True if it came to rest each time.
     pub(super) is_rested: bool,
     jobs: Vec<JobSpan>,
 }
 
-/// What came of a load.
+/// The outcome of a load.
 pub(super) struct Row {
     pub(super) engine: Engine,
     pub(super) work: Work,
     /// The highest rate, in requests per second.
     pub(super) highest: f64,
-    /// Whether that was found by `--find-max`; else it is what a closed loop reaches.
+    /// True if that was found by `--find-max`; else it is what a closed loop reaches.
     pub(super) is_found: bool,
     /// The rate that was put on.
     pub(super) rate: f64,

@@ -159,7 +159,7 @@ fn stop(running: Vec<Running>, rows: &mut [Row]) -> Result<Vec<[usize; 2]>, Stud
     Ok(filling)
 }
 
-/// How many flushes and compactions there are.
+/// The number of flushes and compactions.
 fn counts(spans: &[pellucid_report::Span]) -> [usize; 2] {
     [FLUSH, COMPACTION].map(|kind| spans.iter().filter(|span| span.label == kind).count())
 }
@@ -214,7 +214,7 @@ impl EntityStudy {
     }
 }
 
-/// What to know of a load whose figures are not plainly the server's.
+/// A caution about a load whose figures are not plainly the server's.
 fn verdict_note(row: &Row) -> Option<String> {
     let name = row.judgement.verdict.name();
     let evidence = row.judgement.evidence.first()?;

@@ -1,4 +1,4 @@
-//! What is run: the engines, the sizes, and the server of each engine.
+//! The plan of the runs: the engines, the sizes, and the server of each engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct EntityStudyOptions {
     pub seconds: Option<u64>,
     /// Memory of each store, if not the usual.
     pub memory_bytes: Option<u64>,
-    /// Where the stores are made.
+    /// The folder of the stores.
     pub data: Option<PathBuf>,
 }
 
@@ -106,7 +106,7 @@ impl EntityStudyOptions {
     }
 }
 
-/// What a server's process is told.
+/// The instructions for a server's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ServerPlan {
     pub(super) engine: Engine,

@@ -1,6 +1,6 @@
-//! When RocksDB flushed and compacted, by its own log of events: the file `LOG` in its folder has a
-//! line of JSON for each job's beginning and end, with microseconds of the wall clock. Looking at
-//! counters now and then would miss short jobs, and would take its lock.
+//! The time at which RocksDB flushed and compacted, by its own log of events: the file `LOG` in its
+//! folder has a line of JSON for each job's beginning and end, with microseconds of the wall clock.
+//! Looking at counters now and then would miss short jobs, and would take its lock.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::jobs::{COMPACTION, FLUSH, JobSpan};
 
-/// What stands before the JSON of an event.
+/// The text before the JSON of an event.
 const MARK: &str = "EVENT_LOG_v1 ";
 /// Names of events: what begins, what ends it, and of what kind it is.
 const EVENTS: [(&str, &str, &str); 2] = [

@@ -3,7 +3,7 @@
 
 use super::measure::Row;
 
-/// What is told apart, in the order of [`of`].
+/// The parts that are told apart, in the order of [`of`].
 pub(super) const NAMES: [&str; 5] = [
     "the store, at requests (execute)",
     "writing answers (encode, write)",

@@ -12,7 +12,7 @@ use pellucid_load::{
 use super::plan::VALUE_BYTES;
 use crate::error::StudyError;
 
-/// How long a request may take while the store is filled, and under load.
+/// The time that a request may take while the store is filled, and under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections and depth of their pipelines while it is filled.
 const FILL_CONNECTIONS: usize = 4;
@@ -20,7 +20,7 @@ const FILL_DEPTH: usize = 32;
 /// A prime above any number of keys: stepping by it visits every key once, in scattered order.
 const STRIDE: u64 = 2_654_435_761;
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Put,
@@ -37,7 +37,7 @@ impl Work {
         }
     }
 
-    /// What names of charts begin with.
+    /// The prefix of names of charts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Work::Put => "put",

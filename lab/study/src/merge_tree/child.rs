@@ -12,7 +12,8 @@ use pellucid_account::{
 };
 use pellucid_clock::Clock;
 use pellucid_engine::{
-    Acknowledgement, Engine, EngineOptions, Result as EngineResult, TableId, parts,
+    Acknowledgement, Engine, EngineOptions, Operation, ReadMode, Result as EngineResult, TableId,
+    parts,
 };
 use pellucid_server::engine_document;
 use pellucid_thread::Mutex;
@@ -141,7 +142,7 @@ fn sample_until(
     }
 }
 
-/// What the threads of the child share.
+/// The common state of the child's threads.
 struct Load {
     account: Account,
     engine: Engine,
@@ -162,7 +163,7 @@ impl Load {
         }
     }
 
-    /// What one thread does: transactions on schedule, until the load is over.
+    /// The work of one thread: transactions on schedule, until the load is over.
     fn work(&self, plan: &Plan, thread: u64) {
         let recorder = self.account.recorder();
         let mut chooser = Chooser::new(thread + 1, &self.objects);
@@ -214,10 +215,12 @@ impl Load {
         }
         let is_found = match request {
             Request::Get(number) => {
-                self.engine.get(self.table, &key_of(number), &mut timeline)?.is_some()
+                let (key, mode) = (key_of(number), ReadMode::MayBlock);
+                self.engine.get_timed(self.table, &key, mode, &mut timeline)?.value().is_some()
             }
             Request::Head(number) => {
-                self.engine.head(self.table, &key_of(number), &mut timeline)?.is_some()
+                let (key, mode) = (key_of(number), ReadMode::MayBlock);
+                self.engine.head_timed(self.table, &key, mode, &mut timeline)?.value().is_some()
             }
             Request::Put { number, on_disk } => {
                 self.put(number, content, on_disk, &mut timeline)?;
@@ -245,7 +248,8 @@ impl Load {
             false => Acknowledgement::Os,
         };
         let key = key_of(number);
-        let written = self.engine.put(self.table, &key, head, value, acknowledgement, timeline)?;
+        let put = Operation::put(self.table, &key, value).with_head(head);
+        let written = self.engine.write_timed(&[put], acknowledgement, timeline)?;
         if written.pending {
             let asked = timeline.clock().now();
             let times = self.engine.wait_durable(written.sequence)?;

@@ -1,4 +1,5 @@
-//! What the original concluded, and what the figures of this run say, in a sentence each.
+//! The conclusions of the original, and the readings of the figures of this run, in a sentence
+//! each.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ use crate::folder::make_folder;
 use crate::proc::{free_bytes, is_in_memory};
 use crate::study::{Context, Outcome, Scale, Study};
 
-/// How often a run says how far it is.
+/// The interval of a run's news on its progress.
 const TOLD_PARTS: u64 = 10;
 
 /// The study.
@@ -213,7 +213,7 @@ fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<Stri
     outcome
 }
 
-/// How the requests fared in all: what means do not tell.
+/// The fate of the requests in all: what means do not tell.
 fn account_notes(recording: &Recording) -> Vec<String> {
     let Some(account) = &recording.account else { return Vec::new() };
     let show = |ns: u64| pellucid_report::Unit::Nanoseconds.show(ns as f64);

@@ -1,4 +1,4 @@
-//! How large a run is: what the child is told.
+//! The size of a run, as the child is told.
 
 use std::path::PathBuf;
 
@@ -28,36 +28,36 @@ const MEMORY_BOUNDS_BYTES: std::ops::RangeInclusive<u64> = 32 << 20..=1 << 40;
 const SECONDS_BOUNDS: std::ops::RangeInclusive<u64> = 2..=7 * 24 * 3_600;
 /// Bounds of a segment: some of them shall fit into memory.
 const SEGMENT_BOUNDS_BYTES: (u64, u64) = (4 << 20, 64 << 20);
-/// What a run may need on disk for each byte that it writes to the journal: tables, and what is
-/// merged or collected meanwhile.
+/// The bytes that a run may need on disk for each byte that it writes to the journal: tables, and
+/// what is merged or collected meanwhile.
 const DISK_FACTOR: f64 = 1.5;
 
-/// What the user chose.
+/// The user's choice.
 #[derive(Clone, Debug, Default)]
 pub struct MergeTreeOptions {
     /// The size, unless the following say otherwise.
     pub scale: Scale,
-    /// How long the load is on.
+    /// The length of the load.
     pub seconds: Option<u64>,
     /// The memory that the store has, pages of its files included.
     pub memory_bytes: Option<u64>,
-    /// Where the store is made, in a folder of its own that is removed afterwards; otherwise in the
-    /// folder for temporary files.
+    /// The folder in which the store is made, in one of its own that is removed afterwards;
+    /// otherwise the folder for temporary files.
     pub data: Option<PathBuf>,
 }
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// How long the load is on.
+    /// The length of the load.
     pub(super) seconds: u64,
-    /// What memory is bounded to.
+    /// The bound of memory.
     pub(super) memory_bytes: u64,
     /// Of it, the engine's own.
     pub(super) engine_memory_bytes: u64,
     /// Size of a journal segment.
     pub(super) segment_bytes: u64,
-    /// What the journal shall hold in the end.
+    /// The size of the journal in the end.
     pub(super) target_bytes: u64,
     /// Transactions that are begun in each second.
     pub(super) transactions_per_second: f64,
@@ -103,7 +103,7 @@ impl Plan {
         })
     }
 
-    /// What the run may need on disk.
+    /// The bytes that the run may need on disk.
     pub(super) fn disk_bytes(&self) -> u64 {
         (self.target_bytes as f64 * DISK_FACTOR) as u64
     }

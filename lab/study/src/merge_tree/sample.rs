@@ -1,4 +1,4 @@
-//! What the child tells: a sample each second, of counters that only grow, so that any two of them
+//! The child's messages: a sample each second, of counters that only grow, so that any two of them
 //! show what happened in between.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) enum Line {
     Sample(Box<Sample>),
     /// The account of all requests, at the end.
     Account(Box<Snapshot>),
-    /// Where processor time, memory and waits went, at the end.
+    /// The profiles of processor time, memory and waits, at the end.
     Profiles(Taken),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Sample {
     pub(super) engine: Value,
     /// By operation and outcome, such as `get ok`.
     pub(super) operations: BTreeMap<String, OperationSums>,
-    /// What the process has used.
+    /// The process's use of resources.
     pub(super) process: ProcessFigures,
     /// Pages of files in the control group; 0 without one.
     pub(super) page_cache_bytes: u64,

@@ -67,7 +67,7 @@ impl<'a> Track<'a> {
         &self.samples
     }
 
-    /// Where each interval ends.
+    /// The end of each interval.
     pub(super) fn seconds(&self) -> Vec<f64> {
         self.samples.iter().skip(1).map(|sample| sample.seconds).collect()
     }
@@ -100,7 +100,7 @@ impl<'a> Track<'a> {
         self.mean(|sample| number(sample, &sum), |sample| number(sample, &samples))
     }
 
-    /// What something is at the end of each interval.
+    /// The value at the end of each interval.
     pub(super) fn state(&self, value: impl Fn(&Sample) -> Option<f64>) -> Values {
         self.samples.iter().skip(1).map(|sample| value(sample)).collect()
     }

@@ -33,7 +33,7 @@ pub(super) struct Chooser<'a> {
     random: SeededRandom,
     /// Objects there are, of all threads.
     objects: &'a AtomicU64,
-    /// What values and heads are cut from.
+    /// The bytes that values and heads are cut from.
     bytes: Vec<u8>,
 }
 

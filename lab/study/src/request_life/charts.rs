@@ -51,7 +51,7 @@ pub(super) fn sections(runs: &[RunFigures], clock: &str) -> Vec<ChartSection> {
     [compared].into_iter().chain(each).collect()
 }
 
-/// What every figure was read from, in a sentence.
+/// The source of every figure, in a sentence.
 fn measured_by(runs: &[RunFigures], clock: &str) -> String {
     let ranges = runs.iter().filter_map(|run| run.server.processor_mhz);
     let range = ranges.fold(None, |all: Option<(f64, f64)>, (low, high)| {
@@ -265,9 +265,9 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
     )
 }
 
-/// What is drawn as histogram and jitter: the total of a run, or one of its phases.
+/// The values of a histogram and jitter: the total of a run, or one of its phases.
 struct Measured<'a> {
-    /// What the names of the charts begin with.
+    /// The prefix of the charts' names.
     name: &'a str,
     /// The total or the phase, as it is called.
     series: &'a str,
@@ -335,7 +335,7 @@ mod tests {
     use super::super::plan::{HAND_OVERS, OPERATIONS, RunKey, TRANSPORTS};
     use super::*;
 
-    /// What the page of all runs may take, however many requests they had.
+    /// The bytes that the page of all runs may take, however many requests they had.
     const PAGE_BYTES_MAX: usize = 12 << 20;
 
     fn points(count: usize) -> Vec<(f64, u64)> {

@@ -27,7 +27,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 const RECORDING_PAUSE: Duration = Duration::from_millis(2);
 const RECORDING_LIMIT_NS: u64 = 2_000_000_000;
 
-/// What the keeping thread is told.
+/// The messages to the keeping thread.
 enum Told {
     /// Forget what was, and say so here.
     Begin(Sender<()>),

@@ -1,4 +1,4 @@
-//! What the original concluded, and what the figures here say.
+//! The conclusions of the original, and the readings of the figures here.
 
 use std::collections::BTreeMap;
 
@@ -190,7 +190,7 @@ fn additivity(run: &RunFigures) -> Finding {
     )
 }
 
-/// What TLS and HTTP/2 add, of the transports that were run.
+/// The cost of TLS and HTTP/2, of the transports that were run.
 fn transports(runs: &[RunFigures]) -> Vec<Finding> {
     let of = |name: &str| {
         runs.iter().find(|run| {
@@ -252,7 +252,7 @@ fn transports(runs: &[RunFigures]) -> Vec<Finding> {
     ]
 }
 
-/// What the store adds, which the original did not look at.
+/// The cost of the store, which the original did not look at.
 fn entities(
     get: Option<&RunFigures>,
     put: Option<&RunFigures>,

@@ -17,14 +17,14 @@ use crate::error::StudyError;
 use crate::process::Process;
 use crate::profiled::Taken;
 
-/// What the process is, in messages.
+/// The name of the process, in messages.
 const SERVER: &str = "the server's process";
-/// How long a request may take.
+/// The time that a request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Of the requests of a run, one in so many is sent before it and not recorded.
 const WARM_UP_ONE_IN: u64 = 20;
 
-/// What both sides say of one run.
+/// The account of one run by both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunFigures {
     pub(crate) key: RunKey,
@@ -77,7 +77,7 @@ impl ServerProcess {
         })
     }
 
-    /// Where processor time, memory and waits of the server went since it started.
+    /// The profiles of processor time, memory and waits of the server since it started.
     pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
         let answer = self.process.ask("profiles")?;
         serde_json::from_str(&answer)

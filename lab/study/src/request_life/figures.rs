@@ -12,7 +12,7 @@ pub(crate) const POINTS_MAX: usize = 4_000;
 /// Points of the jitter plot of each phase. There are many phases, and the page has them all.
 pub(crate) const PHASE_POINTS_MAX: usize = 500;
 
-/// What is kept of a request, in nanoseconds.
+/// The figures of a request, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     ended: Ticks,

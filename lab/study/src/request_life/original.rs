@@ -1,4 +1,4 @@
-//! What the study of ArangoDB found, in nanoseconds, at the median: `/_api/version`, 1,000,000
+//! The figures of the study of ArangoDB, in nanoseconds, at the median: `/_api/version`, 1,000,000
 //! requests, a million-request run for each transport, without Turbo.
 
 /// Total over HTTP/1.1, over TLS, and over TLS with HTTP/2.
@@ -7,7 +7,7 @@ pub(crate) const TOTAL_TLS_NS: f64 = 77_000.0;
 pub(crate) const TOTAL_HTTP2_NS: f64 = 79_000.0;
 /// The 99.9th percentile of the total over HTTP/1.1.
 pub(crate) const TOTAL_P99_9_NS: f64 = 136_061.0;
-/// What preceded the hand-over to a thread of the scheduler: three phases.
+/// The phases before the hand-over to a thread of the scheduler: three phases.
 pub(crate) const BEFORE_NS: f64 = 2_458.0 + 1_901.0 + 1_958.0;
 /// The hand-over to that thread.
 pub(crate) const HAND_OVER_NS: f64 = 8_292.0;

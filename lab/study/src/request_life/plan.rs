@@ -1,4 +1,4 @@
-//! What the study runs: which requests, over which transport, and who runs them.
+//! The runs of the study: which requests, over which transport, and who runs them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ const REQUESTS_FULL: u64 = 1_000_000;
 pub(crate) const KEYS: u64 = 1_000;
 pub(crate) const VALUE_BYTES: usize = 100;
 
-/// What to run.
+/// The run to make.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLifeOptions {
-    /// How large the study is.
+    /// The size of the study.
     pub scale: Scale,
     /// Requests of each run; the scale's own number unless it is said.
     pub requests: Option<u64>,
@@ -41,7 +41,7 @@ impl RequestLifeOptions {
     }
 }
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Operation {
     Version,
@@ -70,7 +70,7 @@ impl Operation {
         }
     }
 
-    /// What the server's account calls it.
+    /// The name in the server's account.
     pub(crate) fn accounted(self) -> &'static str {
         match self {
             Operation::Version => "version",
@@ -80,7 +80,7 @@ impl Operation {
     }
 }
 
-/// How requests travel.
+/// The transport of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Transport {
     Http1,
@@ -111,7 +111,7 @@ impl Transport {
     }
 }
 
-/// Which thread runs requests.
+/// The thread that runs requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HandOver {
     Auto,
@@ -132,7 +132,7 @@ impl HandOver {
         }
     }
 
-    /// What the store is told.
+    /// The settings of the store.
     fn of_server(self) -> ServerHandOver {
         match self {
             HandOver::Auto => ServerHandOver::Auto,
@@ -173,7 +173,7 @@ impl RunKey {
 }
 
 impl Transport {
-    /// Where requests go.
+    /// The address of requests.
     pub(crate) fn url(self, address: SocketAddr) -> String {
         match self {
             Transport::Http1 => format!("http://{address}/"),
@@ -181,7 +181,7 @@ impl Transport {
         }
     }
 
-    /// What the client has to be told.
+    /// The instructions for the client.
     pub(crate) fn set(self, options: &mut LoadOptions) {
         // The certificate is the study's own, which nobody vouches for.
         options.tls.insecure = self != Transport::Http1;
@@ -191,7 +191,7 @@ impl Transport {
 }
 
 impl ServerPlan {
-    /// What the server has to be told; with TLS, makes the files that it reads beside its data.
+    /// The instructions for the server; with TLS, makes the files that it reads beside its data.
     pub(crate) fn apply(&self, options: &mut ServerOptions) -> Result<(), StudyError> {
         options.embedded.hand_over = self.hand_over.of_server();
         if self.transport == Transport::Http1 {

@@ -16,7 +16,7 @@ use super::pool::MemoryPool;
 use super::{HEAD_PLACE, Memtable};
 use crate::ledger::Entry;
 use crate::ledger::merge::front_of;
-use crate::ledger::prefetch::prefetch;
+use crate::prefetch::prefetch;
 
 /// A run is at least this many times as long as the one after it.
 const RUN_RATIO: usize = 2;

@@ -11,7 +11,7 @@ use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
 
 use super::pool::MemoryPool;
-use crate::ledger::prefetch::prefetch;
+use crate::prefetch::prefetch;
 
 /// Share of the slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;

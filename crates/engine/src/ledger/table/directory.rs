@@ -17,7 +17,7 @@ use pellucid_io::ZeroedMemory;
 use super::filter::KEYS_A_PIECE;
 use super::memory::{TableMemory, Taken};
 use super::named::NamedRecords;
-use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
+use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;
 /// Keys for which a line is made: at 11 of 16, one line in eleven is full.

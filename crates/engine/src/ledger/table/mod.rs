@@ -32,7 +32,7 @@ pub(crate) use memory::TableMemory;
 pub(crate) use reader::Table;
 pub(crate) use stems::{Directories, PlacesBuilder};
 pub(crate) use steps::{STEPS, Step, StepTimes};
-pub(crate) use writer::{NewTable, TableShape, TableWriter, WriterTimes};
+pub(crate) use writer::{TableShape, TableWriter, WriterTimes};
 
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";

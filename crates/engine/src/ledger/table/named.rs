@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pellucid_io::ZeroedMemory;
 
 use super::memory::{TableMemory, Taken};
-use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch};
+use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 /// Sequence numbers side by side, for the slots of a directory: their lower halves, 0 for none.
 #[derive(Debug)]

@@ -22,9 +22,9 @@ use super::stems::KnownStems;
 use super::{TableFacts, part_seed};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
-use crate::ledger::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::ledger::{Answer, FoundEntry, Records};
 use crate::mapped::Mapped;
+use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::resident::is_required;
 
 /// Lines of a block that are asked for at once: what a processor can wait for.

@@ -76,6 +76,13 @@ pub(crate) struct WriterTimes {
 }
 
 impl WriterTimes {
+    /// Adds the times of another writer.
+    pub(crate) fn add(&mut self, other: WriterTimes) {
+        self.filter_ns += other.filter_ns;
+        self.write_ns += other.write_ns;
+        self.sync_ns += other.sync_ns;
+    }
+
     /// All of it.
     pub(crate) fn sum_ns(self) -> u64 {
         self.filter_ns + self.write_ns + self.sync_ns

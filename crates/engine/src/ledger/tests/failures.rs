@@ -9,6 +9,7 @@ use pellucid_io::simulated::Faults;
 use super::harness::*;
 use crate::error::Error;
 use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
+use crate::read_mode::ReadMode;
 
 fn key(number: u32) -> Vec<u8> {
     [&[0, 1], &number.to_be_bytes()[..]].concat()
@@ -134,7 +135,7 @@ fn a_damaged_block_is_an_error_not_an_older_version() {
     fs.flip_bits(&newest, 64 + 20, 1).unwrap();
     store.reopen(fs).unwrap();
     let counts = &mut Default::default();
-    let refused = store.ledger.get(&key(7), NEWEST, counts).unwrap_err();
+    let refused = store.ledger.get(&key(7), NEWEST, ReadMode::MayBlock, counts).unwrap_err();
     assert!(matches!(&refused, Error::Corruption { path, offset: 64, .. } if *path == newest));
     let refused = store.ledger.compact_all().unwrap_err();
     assert!(matches!(&refused, Error::Corruption { path, .. } if *path == newest), "{refused}");

@@ -15,6 +15,7 @@ use crate::ledger::{
     DroppedList, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
     SegmentFacts,
 };
+use crate::read_mode::ReadMode;
 
 pub(super) const STORE: u64 = 0xfeed;
 /// Sequence numbers of each segment of the journal that is not there.
@@ -180,7 +181,7 @@ impl Store {
     }
 
     pub(super) fn get(&self, key: &[u8], at: u64) -> Option<FoundEntry> {
-        self.ledger.get(key, at, &mut EngineCounts::default()).unwrap()
+        self.ledger.get(key, at, ReadMode::MayBlock, &mut EngineCounts::default()).unwrap()
     }
 
     /// What the journal knows of a key at a sequence number.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, NEWEST, SnapshotGuard};
+use crate::read_mode::ReadMode;
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -180,7 +181,7 @@ impl Run {
             expected.reverse();
         }
         let direction = if reverse { Direction::Reverse } else { Direction::Forward };
-        let mut scan = self.store.ledger.scan(range, direction, at).unwrap();
+        let mut scan = self.store.ledger.scan(range, direction, at, ReadMode::MayBlock).unwrap();
         let mut found = Answers::new();
         while let Some((key, entry)) = scan.next().unwrap() {
             found.push((key.to_vec(), entry.sequence));

@@ -2,6 +2,7 @@
 
 use super::harness::*;
 use crate::ledger::{Kind, LedgerOptions, NEWEST};
+use crate::read_mode::ReadMode;
 
 /// lsm-tree#315: a point read returned an older version because runs of level 0 were reordered.
 #[test]
@@ -107,7 +108,7 @@ fn a_scan_outlives_the_tables_that_it_reads() {
     store.flush();
     let range = KeyRange { start: Unbounded, end: Unbounded };
     for direction in [Direction::Forward, Direction::Reverse] {
-        let mut scan = store.ledger.scan(range, direction, NEWEST).unwrap();
+        let mut scan = store.ledger.scan(range, direction, NEWEST, ReadMode::MayBlock).unwrap();
         assert!(scan.next().unwrap().is_some());
         let at = store.ledger.published_sequence();
         for key in 0..500_u32 {

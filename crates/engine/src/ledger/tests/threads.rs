@@ -11,6 +11,7 @@ use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use super::harness::*;
 use crate::error::Error;
 use crate::ledger::{Direction, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST};
+use crate::read_mode::ReadMode;
 
 fn background_options() -> LedgerOptions {
     LedgerOptions {
@@ -56,7 +57,9 @@ fn readers_never_go_back_while_jobs_run() {
                 turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let sequence = 1 + (turn >> 33) % ledger.published_sequence().max(1);
                 let key = record(sequence).key;
-                let found = ledger.get(&key, NEWEST, &mut EngineCounts::default()).unwrap();
+                let found = ledger
+                    .get(&key, NEWEST, ReadMode::MayBlock, &mut EngineCounts::default())
+                    .unwrap();
                 let slot = (sequence * 7919 % 1009) as usize;
                 if let Some(found) = found {
                     assert_eq!(found, record(found.sequence).entry().to_found());
@@ -68,7 +71,12 @@ fn readers_never_go_back_while_jobs_run() {
                     let everything = KeyRange { start: Unbounded, end: Unbounded };
                     let count = || {
                         let mut scan = ledger
-                            .scan(everything, Direction::Forward, snapshot.sequence())
+                            .scan(
+                                everything,
+                                Direction::Forward,
+                                snapshot.sequence(),
+                                ReadMode::MayBlock,
+                            )
                             .unwrap();
                         let mut sequences = Vec::new();
                         while let Some((_, found)) = scan.next().unwrap() {

@@ -48,7 +48,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
     }
 }
 
-/// What happens within the files.
+/// The events within the files.
 pub(super) fn files_section(source: &Source<'_>) -> ChartSection {
     ChartSection {
         name: "Within the files".to_owned(),
@@ -84,7 +84,7 @@ fn steps_over_time(source: &Source<'_>) -> Chart {
     )
 }
 
-/// How often each level was asked, in the samples of its steps: each ask begins with one of two.
+/// The number of asks of each level, in the samples of its steps: each ask begins with one of two.
 fn asks_sampled(source: &Source<'_>, level: usize) -> f64 {
     let samples = |step| source.grown(&format!("/reads/levels/{level}/steps/{step}/samples"));
     samples("directory") + samples("filter")
@@ -114,7 +114,7 @@ fn steps_by_level(source: &Source<'_>) -> Chart {
     )
 }
 
-/// How requests leave files, by the name of the way and the sum that counts it.
+/// The ways in which requests leave files, by name and the sum that counts them.
 fn ways(sum: impl Fn(&str) -> f64) -> [(&'static str, f64); 3] {
     let (asked, excluded, vain) = (sum("/asked"), sum("/excluded"), sum("/false_positives"));
     [

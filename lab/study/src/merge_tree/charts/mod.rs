@@ -16,15 +16,15 @@ use super::track::{Track, Values, number};
 
 /// Levels of the ledger that are looked at; deeper ones have no tables in any run.
 pub(super) const LEVELS: usize = 7;
-/// What the line across says.
+/// The label of the line across.
 const OUTGROWN: &str = "the store outgrows memory";
 
-/// What all charts are drawn from.
+/// The data of all charts.
 pub(super) struct Source<'a> {
     pub(super) track: Track<'a>,
-    /// What memory was bounded to.
+    /// The bound of memory.
     pub(super) memory_bytes: Option<u64>,
-    /// When the store's files and the process's own memory were first more than that.
+    /// The time at which the store's files and the process's own memory were first more than that.
     pub(super) outgrown_seconds: Option<f64>,
 }
 

@@ -1,0 +1,317 @@
+//! HTTP/1.1 responses, read as they arrive and as far as a load generator must.
+//!
+//! At full throttle this runs a hundred thousand times a second on the core that also makes the
+//! requests, so it looks only at what decides where a response ends (RFC 9112, section 6): the
+//! status, `Content-Length`, `Transfer-Encoding` and `Connection`. All other header lines are
+//! skipped eight bytes at a time. It takes bytes as they arrive, split anywhere, and never trusts
+//! a length with memory.
+
+mod chunked;
+mod head;
+mod server_timing;
+
+use chunked::Chunked;
+use head::{Head, scan_head};
+pub use server_timing::ServerTiming;
+
+/// The longest head, status line and headers, that is accepted.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The longest body that is kept for a script; a longer one counts as malformed for it.
+pub const MAX_CAPTURED_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// The faults that makes a response unreadable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The bytes do not begin with a status line of HTTP/1.
+    StatusLine,
+    /// The head is longer than [`MAX_HEAD_BYTES`].
+    HeadTooLong,
+    /// `Content-Length` is not a number, or there are two that differ.
+    ContentLength,
+    /// The size of a chunk is not a number, or a chunk does not end where it must.
+    Chunk,
+    /// The body is longer than what is kept for a script.
+    BodyTooLong,
+    /// Bytes arrived that answer no request.
+    Unasked,
+    /// The connection ended within a response.
+    Truncated,
+    /// Frames or headers of HTTP/2 are not ones that a server may send.
+    Frame,
+    /// The server sends more frames of HTTP/2 without content than a library puts up with.
+    Flooded,
+}
+
+impl Malformed {
+    /// A few words for messages.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Malformed::StatusLine => "the response has no HTTP/1 status line",
+            Malformed::HeadTooLong => "the head of the response is longer than 64 KiB",
+            Malformed::ContentLength => "the response has a bad Content-Length",
+            Malformed::Chunk => "the response has a bad chunk",
+            Malformed::BodyTooLong => "the body is too long to be passed to the script",
+            Malformed::Unasked => "bytes arrived that answer no request",
+            Malformed::Truncated => "the connection ended within a response",
+            Malformed::Flooded => "the server floods the connection with frames of HTTP/2",
+            Malformed::Frame => "the response is no HTTP/2",
+        }
+    }
+}
+
+/// The facts that is known of a response once it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// True if the connection can carry another request.
+    pub keep_alive: bool,
+}
+
+/// The outcome of the bytes given to [`ResponseParser::parse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// All bytes are taken, the response goes on.
+    More,
+    /// The response is complete; `consumed` bytes belonged to it.
+    Complete {
+        /// Bytes of the input that belonged to the response.
+        consumed: usize,
+        /// The response.
+        response: Response,
+    },
+}
+
+/// The bytes of a response that a script wants to see.
+#[derive(Debug, Default)]
+pub struct Captured {
+    /// The head, from the status line to the empty line.
+    pub head: Vec<u8>,
+    /// The body, without the framing of chunks.
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    Body { remaining: u64 },
+    Chunked(Chunked),
+    UntilClose,
+}
+
+/// Reads one response after the other from a connection.
+#[derive(Debug)]
+pub struct ResponseParser {
+    state: State,
+    /// The beginning of a head whose end has not arrived yet.
+    partial_head: Vec<u8>,
+    response: Response,
+    captured: Option<Box<Captured>>,
+    /// The server's account of its own time in the response under way, if anybody asked.
+    timing: Option<ServerTiming>,
+}
+
+impl Default for ResponseParser {
+    fn default() -> ResponseParser {
+        ResponseParser::new(false)
+    }
+}
+
+impl ResponseParser {
+    /// A parser at the beginning of a response; with `capture` it keeps head and body for a script.
+    #[must_use]
+    pub fn new(capture: bool) -> ResponseParser {
+        ResponseParser {
+            state: State::Head,
+            partial_head: Vec::new(),
+            response: Response { status: 0, keep_alive: false },
+            captured: capture.then(Box::default),
+            timing: None,
+        }
+    }
+
+    /// Takes the next bytes of the connection. `bodiless` says that the request was a HEAD, whose
+    /// response has the headers of a body that does not come.
+    ///
+    /// # Errors
+    /// After [`Malformed`] the connection cannot be used any more.
+    pub fn parse(&mut self, input: &[u8], bodiless: bool) -> Result<Parsed, Malformed> {
+        let mut at = 0;
+        while self.state == State::Head {
+            let Some(head) = self.take_head(&input[at..])? else { return Ok(Parsed::More) };
+            at += head.consumed;
+            if self.enter_body(&head, bodiless) {
+                return Ok(self.complete(at));
+            }
+            if at == input.len() {
+                return Ok(Parsed::More);
+            }
+        }
+        self.take_body(input, at)
+    }
+
+    /// Tells that the connection has ended. A response whose length is "until the end" is complete
+    /// with it; nothing is wrong if it ends between responses.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if it ends within a response.
+    pub fn end(&mut self) -> Result<Option<Response>, Malformed> {
+        match self.state {
+            State::UntilClose => {
+                self.state = State::Head;
+                Ok(Some(self.response))
+            }
+            State::Head if self.partial_head.is_empty() => Ok(None),
+            State::Head | State::Body { .. } | State::Chunked(_) => Err(Malformed::Truncated),
+        }
+    }
+
+    /// Begins anew on a new connection.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.partial_head.clear();
+        self.timing = None;
+        self.forget_captured();
+    }
+
+    /// Keeps what the server tells of its own time in the response under way.
+    pub fn look_for_timing(&mut self) {
+        self.timing.get_or_insert_default();
+    }
+
+    /// The server's account of its own time, if it was looked for.
+    pub fn take_timing(&mut self) -> Option<ServerTiming> {
+        self.timing.take()
+    }
+
+    /// The bytes that was kept of the last complete response.
+    #[must_use]
+    pub fn captured(&self) -> Option<&Captured> {
+        self.captured.as_deref()
+    }
+
+    /// Drops what was kept, so that the next response begins with nothing.
+    pub fn forget_captured(&mut self) {
+        if let Some(captured) = &mut self.captured {
+            captured.head.clear();
+            captured.body.clear();
+        }
+    }
+
+    fn complete(&mut self, consumed: usize) -> Parsed {
+        self.state = State::Head;
+        Parsed::Complete { consumed, response: self.response }
+    }
+
+    /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. In the head
+    /// that is returned, `consumed` counts bytes of `input`. What is kept can be longer than the
+    /// limit by one `input` at most.
+    fn take_head(&mut self, input: &[u8]) -> Result<Option<Head>, Malformed> {
+        if self.partial_head.is_empty()
+            && let Some(head) = scan_head(input)?
+        {
+            self.keep_head(&input[..head.consumed], &head);
+            return Ok(Some(head));
+        }
+        let kept = self.partial_head.len();
+        self.partial_head.extend_from_slice(input);
+        // A head ends with a line feed: without one in the new bytes there is nothing to look for,
+        // once the status line has been checked.
+        if kept == 0 || kept > head::STATUS_LINE_BYTES && !input.contains(&b'\n') {
+            return self.check_partial_head();
+        }
+        let Some(mut head) = scan_head(&self.partial_head)? else {
+            return self.check_partial_head();
+        };
+        let bytes = std::mem::take(&mut self.partial_head);
+        self.keep_head(&bytes[..head.consumed], &head);
+        self.partial_head = bytes;
+        self.partial_head.clear();
+        head.consumed -= kept;
+        Ok(Some(head))
+    }
+
+    fn check_partial_head(&self) -> Result<Option<Head>, Malformed> {
+        if self.partial_head.len() > MAX_HEAD_BYTES {
+            return Err(Malformed::HeadTooLong);
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn keep_head(&mut self, bytes: &[u8], head: &Head) {
+        if head.has_timing
+            && let Some(timing) = &mut self.timing
+        {
+            head::copy_timing(bytes, timing);
+        }
+        if let Some(captured) = &mut self.captured {
+            captured.head.clear();
+            captured.body.clear();
+            captured.head.extend_from_slice(bytes);
+        }
+    }
+
+    /// Decides what follows the head; true if the response is complete with it.
+    fn enter_body(&mut self, head: &Head, bodiless: bool) -> bool {
+        if (100..200).contains(&head.status) && head.status != 101 {
+            // An interim response: the real one follows.
+            return false;
+        }
+        self.response = Response { status: head.status, keep_alive: head.keep_alive };
+        if bodiless || matches!(head.status, 101 | 204 | 304) {
+            return true;
+        }
+        self.state = match (head.transfer_encoding, head.content_length) {
+            (head::TransferEncoding::Chunked, _) => State::Chunked(Chunked::default()),
+            (head::TransferEncoding::None, Some(0)) => return true,
+            (head::TransferEncoding::None, Some(remaining)) => State::Body { remaining },
+            (head::TransferEncoding::None, None) | (head::TransferEncoding::Other, _) => {
+                self.response.keep_alive = false;
+                State::UntilClose
+            }
+        };
+        false
+    }
+
+    fn take_body(&mut self, input: &[u8], mut at: usize) -> Result<Parsed, Malformed> {
+        match self.state {
+            State::Head => unreachable!("the head was taken before the body"),
+            State::Body { remaining } => {
+                let here = usize::try_from(remaining).unwrap_or(usize::MAX).min(input.len() - at);
+                self.keep_body(&input[at..at + here])?;
+                if here as u64 == remaining {
+                    return Ok(self.complete(at + here));
+                }
+                self.state = State::Body { remaining: remaining - here as u64 };
+            }
+            State::Chunked(mut chunked) => {
+                while at < input.len() {
+                    let step = chunked.step(&input[at..])?;
+                    self.keep_body(&input[at..][..step.data])?;
+                    at += step.data + step.framing;
+                    if step.last {
+                        return Ok(self.complete(at));
+                    }
+                }
+                self.state = State::Chunked(chunked);
+            }
+            State::UntilClose => self.keep_body(&input[at..])?,
+        }
+        Ok(Parsed::More)
+    }
+
+    fn keep_body(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        if let Some(captured) = &mut self.captured {
+            if captured.body.len() + bytes.len() > MAX_CAPTURED_BODY_BYTES {
+                return Err(Malformed::BodyTooLong);
+            }
+            captured.body.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

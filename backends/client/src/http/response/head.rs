@@ -1,0 +1,154 @@
+//! The head of a response: status line and the three headers that matter.
+
+use super::{Malformed, ServerTiming};
+
+/// The transfer encoding of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TransferEncoding {
+    None,
+    Chunked,
+    /// One whose end cannot be seen: the body lasts until the connection ends.
+    Other,
+}
+
+/// The facts that the head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) keep_alive: bool,
+    pub(super) content_length: Option<u64>,
+    pub(super) transfer_encoding: TransferEncoding,
+    /// True if the server tells of its own time.
+    pub(super) has_timing: bool,
+    /// Bytes up to and with the empty line.
+    pub(super) consumed: usize,
+}
+
+/// `HTTP/1.1 200`, without which there is no response.
+pub(super) const STATUS_LINE_BYTES: usize = 12;
+const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+const LINE_FEEDS: u64 = EVERY_BYTE * b'\n' as u64;
+
+/// The place of the first line feed, looked for eight bytes at a time.
+#[inline]
+pub(super) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
+    let mut chunks = bytes.chunks_exact(8);
+    let mut at = 0;
+    for chunk in &mut chunks {
+        let word: [u8; 8] = chunk.try_into().expect("the chunks are eight bytes long");
+        let difference = u64::from_le_bytes(word) ^ LINE_FEEDS;
+        let zero_bytes = difference.wrapping_sub(EVERY_BYTE) & !difference & HIGH_BITS;
+        if zero_bytes != 0 {
+            return Some(at + zero_bytes.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    chunks.remainder().iter().position(|byte| *byte == b'\n').map(|found| at + found)
+}
+
+/// Reads the head at the beginning of `bytes`; nothing if its end has not arrived.
+pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+    let Some(mut head) = scan_status_line(bytes)? else { return Ok(None) };
+    let Some(end) = find_line_feed(bytes) else { return Ok(None) };
+    let mut at = end + 1;
+    loop {
+        let Some(first) = bytes.get(at) else { return Ok(None) };
+        let Some(length) = find_line_feed(&bytes[at..]) else { return Ok(None) };
+        match first {
+            b'\n' => break,
+            b'\r' if length == 1 => break,
+            b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
+            b's' | b'S' if length > ServerTiming::TIMING.len() && bytes[at + 6] == b'-' => {
+                head.has_timing |=
+                    value_of(&bytes[at..at + length], ServerTiming::TIMING.as_bytes()).is_some();
+            }
+            _ => {}
+        }
+        at += length + 1;
+    }
+    let empty_line = if bytes[at] == b'\r' { 2 } else { 1 };
+    head.consumed = at + empty_line;
+    Ok(Some(head))
+}
+
+fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+    const BEGIN: &[u8] = b"HTTP/1.";
+    let known = bytes.len().min(BEGIN.len());
+    if bytes[..known] != BEGIN[..known] {
+        return Err(Malformed::StatusLine);
+    }
+    let Some(line) = bytes.get(..STATUS_LINE_BYTES) else { return Ok(None) };
+    let digits = [line[7], line[9], line[10], line[11]];
+    let follows = bytes.get(STATUS_LINE_BYTES);
+    let well_formed = line[8] == b' '
+        && digits.iter().all(u8::is_ascii_digit)
+        && line[9] != b'0'
+        && follows.is_none_or(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    if !well_formed {
+        return Err(Malformed::StatusLine);
+    }
+    let status = digits[1..].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+    Ok(Some(Head {
+        status,
+        keep_alive: line[7] != b'0',
+        content_length: None,
+        transfer_encoding: TransferEncoding::None,
+        has_timing: false,
+        consumed: 0,
+    }))
+}
+
+impl Head {
+    fn take_header(&mut self, line: &[u8]) -> Result<(), Malformed> {
+        if let Some(value) = value_of(line, b"content-length") {
+            let length = parse_decimal(value).ok_or(Malformed::ContentLength)?;
+            if self.content_length.is_some_and(|known| known != length) {
+                return Err(Malformed::ContentLength);
+            }
+            self.content_length = Some(length);
+        } else if let Some(value) = value_of(line, b"connection") {
+            for token in value.split(|byte| *byte == b',') {
+                if token.trim_ascii().eq_ignore_ascii_case(b"close") {
+                    self.keep_alive = false;
+                } else if token.trim_ascii().eq_ignore_ascii_case(b"keep-alive") {
+                    self.keep_alive = true;
+                }
+            }
+        } else if let Some(value) = value_of(line, b"transfer-encoding") {
+            let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+            let chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            self.transfer_encoding =
+                if chunked { TransferEncoding::Chunked } else { TransferEncoding::Other };
+        }
+        Ok(())
+    }
+}
+
+/// Takes the values of all headers in which the server tells of its own time.
+#[cold]
+pub(super) fn copy_timing(head: &[u8], told: &mut ServerTiming) {
+    for line in head.split(|byte| *byte == b'\n') {
+        for name in [ServerTiming::TIMING, ServerTiming::CLOCK] {
+            if let Some(value) = value_of(line, name.as_bytes()) {
+                told.take_header(name, value);
+            }
+        }
+    }
+}
+
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (begin, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    begin.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+fn parse_decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}

@@ -1,0 +1,239 @@
+//! A service: its URL taken apart, its addresses, and the request that asks for it.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use super::error::HttpError;
+
+const DEFAULT_HTTP_PORT: u16 = 80;
+const DEFAULT_HTTPS_PORT: u16 = 443;
+
+/// A URL that can be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    url: String,
+    tls: bool,
+    host: String,
+    port: Option<u16>,
+    path: String,
+}
+
+impl Target {
+    /// Takes a URL such as `http://localhost:8080/path?query` apart.
+    ///
+    /// # Errors
+    /// [`HttpError::Url`] with the reason.
+    pub fn parse(url: &str) -> Result<Target, HttpError> {
+        let wrong = |reason: &str| HttpError::Url { url: url.into(), reason: reason.into() };
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(wrong("it contains a space or a control character"));
+        }
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| wrong("it must begin with http://"))?;
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(wrong("only http:// and https:// can be loaded")),
+        };
+        let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(path_begin);
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
+        let path = path.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Target { url: url.into(), tls, host: host.into(), port, path })
+    }
+
+    /// The URL as it was given.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// True if it is reached over TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The port that it is reached at.
+    #[must_use]
+    pub fn effective_port(&self) -> u16 {
+        self.port.unwrap_or(if self.tls { DEFAULT_HTTPS_PORT } else { DEFAULT_HTTP_PORT })
+    }
+
+    /// The port, if the URL names one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Path and query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The `Host` header: the host, and the port if the URL names one.
+    #[must_use]
+    pub fn host_header(&self) -> String {
+        let host = bracketed(&self.host);
+        self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
+    }
+
+    /// Host and port, for messages.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", bracketed(&self.host), self.effective_port())
+    }
+
+    /// The first address of the host that accepts a connection within `timeout`, and that
+    /// connection.
+    ///
+    /// # Errors
+    /// [`HttpError::Resolve`] or [`HttpError::Connect`].
+    pub fn reach(&self, timeout: Duration) -> Result<(SocketAddr, TcpStream), HttpError> {
+        let port = self.effective_port();
+        let resolved = (self.host.as_str(), port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = resolved
+            .map_err(|reason| HttpError::Resolve { address: self.address(), reason })?
+            .collect();
+        let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(socket) => return Ok((address, socket)),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(HttpError::Connect { address: self.address(), reason: refusal })
+    }
+
+    /// A GET of the URL with these headers.
+    #[must_use]
+    pub fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
+        let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
+        if !headers.iter().any(|header| header.name == "Host") {
+            request.push_str(&format!("Host: {}\r\n", self.host_header()));
+        }
+        for Header { name, value } in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !keep_alive {
+            request.push_str("Connection: close\r\n");
+        }
+        request.push_str("\r\n");
+        request.into_bytes()
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = match port {
+        Some(digits) => Some(digits.parse().ok().filter(|port| *port != 0)?),
+        None => None,
+    };
+    (!host.is_empty()).then_some((host, port))
+}
+
+/// A header that every request carries, as `-H` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+impl Header {
+    /// Reads `Name: value`.
+    ///
+    /// # Errors
+    /// The text says what was given, if there is no colon or a line break hides in it.
+    pub fn parse(text: &str) -> Result<Header, HttpError> {
+        let wrong = || HttpError::Header(format!("'{text}' is not a header such as 'Name: value'"));
+        let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+        let (name, value) = (name.trim(), value.trim());
+        let broken = name.is_empty()
+            || name.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
+            || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if broken { Err(wrong()) } else { Ok(Header { name: name.into(), value: value.into() }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_taken_apart() {
+        for (url, host, path) in [
+            ("http://localhost", "localhost", "/"),
+            ("http://localhost:8080", "localhost:8080", "/"),
+            ("HTTP://localhost:8080/a/b?id=1#part", "localhost:8080", "/a/b?id=1"),
+            ("http://localhost?id=1", "localhost", "/?id=1"),
+            ("http://user:secret@localhost:1/", "localhost:1", "/"),
+            ("http://[::1]:8080/x", "[::1]:8080", "/x"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!((target.host_header().as_str(), target.path()), (host, path), "{url}");
+            assert_eq!(target.url(), url);
+            assert!(!target.is_tls());
+        }
+        let target = Target::parse("https://localhost/a").unwrap();
+        assert!(target.is_tls());
+        assert_eq!((target.address().as_str(), target.port()), ("localhost:443", None));
+    }
+
+    #[test]
+    fn urls_that_cannot_be_loaded_say_why() {
+        for (url, part) in [
+            ("localhost", "http://"),
+            ("ftp://localhost", "only http"),
+            ("http://", "host or port"),
+            ("http://localhost:x", "host or port"),
+            ("http://localhost:70000", "host or port"),
+            ("http://local host", "space"),
+        ] {
+            let text = Target::parse(url).unwrap_err().to_string();
+            assert!(text.contains(part), "{url}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_plain_request_carries_the_headers() {
+        let target = Target::parse("http://localhost:1/a").unwrap();
+        let headers = [Header::parse("X-Id: 7").unwrap()];
+        let request = String::from_utf8(target.plain_request(&headers, true)).unwrap();
+        assert_eq!(request, "GET /a HTTP/1.1\r\nHost: localhost:1\r\nX-Id: 7\r\n\r\n");
+        let own = [Header::parse("Host: example.org").unwrap()];
+        let request = String::from_utf8(target.plain_request(&own, true)).unwrap();
+        assert_eq!(request, "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    }
+
+    #[test]
+    fn headers_with_line_breaks_are_refused() {
+        for text in ["no colon", ": value", "a b: c", "X: a\r\nY: b"] {
+            assert!(Header::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

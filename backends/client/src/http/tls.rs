@@ -1,0 +1,209 @@
+//! TLS: the authorities that are trusted, and the protocol that is agreed on.
+//!
+//! A run checks its setup with a whole handshake first, so that a certificate that nobody vouches
+//! for is an error with its cure, and not a count of failed connections.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use super::error::HttpError;
+
+/// The names under which the protocols are agreed on (RFC 7301).
+const HTTP1: &[u8] = b"http/1.1";
+const HTTP2: &[u8] = b"h2";
+/// Files in which systems keep the certificates of trusted authorities; the first that exists.
+const SYSTEM_AUTHORITIES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+];
+/// The variable that names another file, as OpenSSL and curl know it.
+const AUTHORITIES_VARIABLE: &str = "SSL_CERT_FILE";
+
+/// The certificates that are trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// A file with the certificates (PEM) of the authorities that are trusted, instead of the
+    /// system's.
+    pub ca_file: Option<PathBuf>,
+    /// Trusts any certificate. What is measured is then still this server, or whoever says so.
+    pub insecure: bool,
+}
+
+/// The common part of all sessions.
+#[derive(Clone, Debug)]
+pub struct TlsSetup {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl TlsSetup {
+    /// A setup for a host, to agree on HTTP/2 or HTTP/1.1.
+    ///
+    /// # Errors
+    /// [`HttpError::Tls`] with the reason.
+    pub fn new(options: &TlsOptions, host: &str, http2: bool) -> Result<TlsSetup, HttpError> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| HttpError::Tls(format!("'{host}' is no name that TLS can check")))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| HttpError::Tls(error.to_string()))?;
+        let mut config = if options.insecure {
+            let verifier = Arc::new(TrustAnyone(provider));
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        } else {
+            builder.with_root_certificates(authorities(options)?).with_no_client_auth()
+        };
+        config.alpn_protocols = vec![if http2 { HTTP2 } else { HTTP1 }.to_vec()];
+        Ok(TlsSetup { config: Arc::new(config), name })
+    }
+
+    /// A session for a new connection.
+    ///
+    /// # Errors
+    /// Those of rustls.
+    pub fn session(&self) -> io::Result<ClientConnection> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(io::Error::other)
+    }
+
+    /// Shakes hands once.
+    ///
+    /// # Errors
+    /// Those of the socket and of the handshake.
+    pub fn check(&self, socket: &mut std::net::TcpStream, http2: bool) -> io::Result<()> {
+        let mut session = self.session()?;
+        while session.is_handshaking() {
+            session.complete_io(socket)?;
+        }
+        agreed(&session, http2)
+    }
+}
+
+/// Makes sure that the server speaks the protocol that was asked for. Without a word of it, a
+/// server speaks HTTP/1.1.
+///
+/// # Errors
+/// A server that does not offer HTTP/2.
+pub fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> {
+    if http2 && session.alpn_protocol() != Some(HTTP2) {
+        let text = "the server does not offer HTTP/2 (h2 in ALPN); leave --http2 out";
+        return Err(io::Error::other(text));
+    }
+    Ok(())
+}
+
+/// The text of a handshake that failed, with its cure.
+#[must_use]
+pub fn cure(error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.contains("NoApplicationProtocol") {
+        return "it does not offer the protocol that was asked for: HTTP/2 with --http2, HTTP/1.1 \
+                without"
+            .to_owned();
+    }
+    let about_trust = text.contains("certificate");
+    let cure = "; name its authority with --ca FILE, or trust anyone with --insecure";
+    if about_trust { text + cure } else { text }
+}
+
+fn authorities(options: &TlsOptions) -> Result<RootCertStore, HttpError> {
+    let named =
+        options.ca_file.clone().or_else(|| std::env::var_os(AUTHORITIES_VARIABLE).map(Into::into));
+    let found = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
+    let Some(path) = named.or_else(found) else {
+        let text = "this system has no list of trusted authorities; name one with --ca FILE, or \
+                    trust anyone with --insecure";
+        return Err(HttpError::Tls(text.to_owned()));
+    };
+    read_authorities(&path)
+}
+
+fn read_authorities(path: &Path) -> Result<RootCertStore, HttpError> {
+    let shown = path.display();
+    let wrong = |reason: String| HttpError::Tls(format!("cannot use {shown}: {reason}"));
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        // Among a system's authorities, one that is too old to be read is no reason to give up.
+        let _ = roots.add(certificate);
+    }
+    match roots.is_empty() {
+        true => Err(wrong("it holds no certificate (PEM) that can be trusted".to_owned())),
+        false => Ok(roots),
+    }
+}
+
+/// Trusts any certificate, and checks only that the server has its key.
+#[derive(Debug)]
+struct TrustAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_hold_no_authority_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        for (text, word) in [(None, "ca.pem"), (Some("nothing"), "no certificate")] {
+            text.iter().for_each(|text| std::fs::write(&path, text).unwrap());
+            let options = TlsOptions { ca_file: Some(path.clone()), insecure: false };
+            let error = TlsSetup::new(&options, "localhost", false).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };
+        assert!(TlsSetup::new(&anyone, "not a name", false).is_err());
+        assert!(TlsSetup::new(&anyone, "127.0.0.1", true).is_ok());
+    }
+}

@@ -1,0 +1,13 @@
+//! The store over the engine of this process. It answers at once, on the calling thread, without a
+//! task or an allocation in between; requests that would wait for the medium are offloaded to
+//! threads of its own.
+#![forbid(unsafe_code)]
+
+mod convert;
+mod store;
+
+pub use pellucid_engine::{
+    EngineOptions, EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare,
+    SAMPLED_EVERY, SampledTime, StemOf, StemRule, parts,
+};
+pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

@@ -1,0 +1,437 @@
+//! The embedded kind: the engine of this process.
+
+use std::any::Any;
+use std::ops::{Bound, Deref};
+use std::path::Path;
+use std::sync::Arc;
+
+use pellucid_account::{Activity, Timeline};
+use pellucid_clock::{Clock, Ticks};
+use pellucid_engine::{
+    Direction, Engine, EngineOptions, EngineStats, Read, SyncTimes, TableId, parts,
+};
+
+use pellucid_store::{
+    Acknowledgement, Answer, Arrival, HandOver, Head, LocalStore, Note, NotingStore, Object,
+    Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot, Store,
+    Table, Workers, Written, hand_over, hand_over_write,
+};
+
+use crate::convert::{self, failure};
+
+/// Threads that wait for the medium in place of event loops. A disk of today answers several reads
+/// at once in the time of one.
+const WORKERS: usize = 8;
+/// Their names, with a number.
+const WORKER: &str = "pellucid-worker";
+
+/// What an operator can set of the embedded store.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddedOptions {
+    /// Memory for what is written and not yet in tables.
+    pub memory_bytes: u64,
+    /// Bytes that a value may have.
+    pub value_bytes_max: usize,
+    /// Which requests leave their event loop.
+    pub hand_over: HandOver,
+    /// Requests that may wait for a thread that waits for the medium. Beyond it:
+    /// [`StoreError::Busy`](pellucid_store::StoreError::Busy).
+    pub handed_over_max: usize,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> EmbeddedOptions {
+        let options = EngineOptions::default();
+        EmbeddedOptions {
+            memory_bytes: options.memory_bytes,
+            value_bytes_max: options.value_length_max,
+            hand_over: HandOver::Auto,
+            handed_over_max: 1_024,
+        }
+    }
+}
+
+/// A store in a folder of this machine, open in this process alone.
+pub struct EmbeddedStore {
+    engine: Engine,
+    clock: Clock,
+    value_bytes_max: usize,
+    hand_over: HandOver,
+    workers: Workers,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `directory`, or makes one there.
+    ///
+    /// # Errors
+    /// What the engine says: among others, that the store is open elsewhere or damaged.
+    pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore> {
+        EmbeddedStore::open_with(directory, options, EngineOptions::default())
+    }
+
+    /// As [`EmbeddedStore::open`], on an engine whose other settings are `engine_options`.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_with(
+        directory: &Path,
+        options: EmbeddedOptions,
+        engine_options: EngineOptions,
+    ) -> Result<EmbeddedStore> {
+        let EmbeddedOptions { memory_bytes, value_bytes_max, hand_over, handed_over_max } = options;
+        let engine_options =
+            EngineOptions { memory_bytes, value_length_max: value_bytes_max, ..engine_options };
+        let clock = engine_options.clock;
+        let engine = Engine::open(directory, engine_options).map_err(failure)?;
+        let workers = Workers::start(WORKER, WORKERS, handed_over_max)?;
+        Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
+    }
+
+    /// The mode of a read on the calling thread; nothing if every read is handed over.
+    fn mode(&self) -> Option<pellucid_engine::ReadMode> {
+        match self.hand_over {
+            HandOver::Never => Some(pellucid_engine::ReadMode::MayBlock),
+            HandOver::Auto => Some(pellucid_engine::ReadMode::InMemory),
+            HandOver::Always => None,
+        }
+    }
+
+    fn look_up<T: Send + 'static>(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+        shown: fn(pellucid_engine::Head) -> T,
+    ) -> Answer<Option<T>> {
+        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+            self.engine.head_timed(id(table), key, mode, timeline)
+        });
+        let answer = move |found: pellucid_engine::Result<Read<pellucid_engine::Head>>| {
+            Answer::Now(found.map(|read| read.value().map(shown)).map_err(failure))
+        };
+        match here {
+            Ok(Read::NotInMemory) => {
+                let (engine, key) = (self.engine.clone(), key.to_vec());
+                let mode = pellucid_engine::ReadMode::MayBlock;
+                hand_over(&self.workers, timeline, move |timeline| {
+                    answer(engine.head_timed(id(table), &key, mode, timeline))
+                })
+            }
+            found => answer(found),
+        }
+    }
+}
+
+/// The figures of the engine, if `store` is an embedded one.
+#[must_use]
+pub fn engine_stats(store: &dyn Store) -> Option<EngineStats> {
+    let any: &dyn Any = store;
+    any.downcast_ref::<EmbeddedStore>().map(|store| store.engine.stats())
+}
+
+fn id(table: Table) -> TableId {
+    TableId::of_number(table.number())
+}
+
+impl Store for EmbeddedStore {
+    fn table(&self, name: &str) -> Result<Table> {
+        let table = self.engine.table(name).map_err(failure)?;
+        Ok(Table::of_number(table.number()))
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
+        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+            self.engine.get_timed(id(table), key, mode, timeline)
+        });
+        let answer = |found: pellucid_engine::Result<Read<pellucid_engine::Object>>| {
+            Answer::Now(found.map(|read| read.value().map(convert::object)).map_err(failure))
+        };
+        match here {
+            Ok(Read::NotInMemory) => {
+                let (engine, key) = (self.engine.clone(), key.to_vec());
+                let mode = pellucid_engine::ReadMode::MayBlock;
+                hand_over(&self.workers, timeline, move |timeline| {
+                    answer(engine.get_timed(id(table), &key, mode, timeline))
+                })
+            }
+            found => answer(found),
+        }
+    }
+
+    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
+        self.look_up(table, key, timeline, |head| convert::head(&head))
+    }
+
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        self.write_noted(table, operations, &[], acknowledgement, timeline)
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.engine.snapshot(), table, range)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.snapshot_in(ReadMode::MayBlock)
+    }
+
+    fn snapshot_in(&self, mode: ReadMode) -> Result<Arc<dyn Snapshot>> {
+        let snapshot = self.engine.snapshot_in(convert::engine_mode(mode));
+        Ok(Arc::new(EmbeddedSnapshot { snapshot }))
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            copies: 1,
+            value_bytes_max: self.value_bytes_max,
+            part_names: &parts::NAMES,
+            ranges_wait: false,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let stats = self.engine.stats();
+        vec![
+            ("engine_published_sequence", stats.published_sequence),
+            ("engine_durable_sequence", stats.durable_sequence),
+            ("engine_flushed_sequence", stats.flushed_sequence),
+            ("engine_journal_segments", stats.segments),
+            ("engine_journal_bytes", stats.journal_bytes),
+            ("engine_journal_dead_bytes", stats.journal_dead_bytes),
+            ("engine_syncs_total", stats.syncs),
+        ]
+    }
+
+    fn workers(&self) -> Option<&Workers> {
+        (self.hand_over != HandOver::Never).then_some(&self.workers)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.engine.close().map_err(failure)
+    }
+
+    fn noting(&self) -> Option<&dyn NotingStore> {
+        Some(self)
+    }
+
+    fn local(&self) -> Option<&dyn LocalStore> {
+        Some(self)
+    }
+}
+
+impl NotingStore for EmbeddedStore {
+    fn head_noted(
+        &self,
+        table: Table,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<(Head, Note)>> {
+        // A longer one is not ours.
+        let noted = |head: pellucid_engine::Head| {
+            (convert::head(&head), Note::new(&head.metadata).unwrap_or_default())
+        };
+        self.look_up(table, key, timeline, noted)
+    }
+
+    fn write_noted(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        notes: &[Note],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<Written> {
+        if self.hand_over != HandOver::Always {
+            let noted = (operations, notes);
+            return write(&self.engine, self.clock, table, noted, acknowledgement, timeline);
+        }
+        let (engine, clock) = (self.engine.clone(), self.clock);
+        let notes = notes.to_vec();
+        hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
+            write(&engine, clock, table, (operations, &notes), acknowledgement, timeline)
+        })
+    }
+}
+
+impl LocalStore for EmbeddedStore {
+    fn table_names(&self) -> Result<Vec<String>> {
+        Ok(self.engine.tables().into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn activity(&self) -> Option<Activity> {
+        Some(self.engine.activity())
+    }
+
+    fn is_in_memory(&self) -> bool {
+        match self.hand_over {
+            HandOver::Auto => self.engine.is_in_memory(),
+            HandOver::Never => true,
+            HandOver::Always => false,
+        }
+    }
+
+    fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
+        match self.hand_over {
+            HandOver::Auto => self.engine.all_in_memory(|mode| reads(convert::mode(mode))),
+            HandOver::Never => reads(ReadMode::MayBlock),
+            HandOver::Always => false,
+        }
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.engine.compact().map_err(failure)
+    }
+}
+
+/// A write as it is, on whichever thread.
+fn write(
+    engine: &Engine,
+    clock: Clock,
+    table: Table,
+    (operations, notes): (&[Operation<'_>], &[Note]),
+    acknowledgement: Acknowledgement,
+    timeline: &mut Timeline,
+) -> Answer<Written> {
+    let acknowledgement = convert::acknowledgement(acknowledgement);
+    let written = match operations {
+        [operation] => {
+            let note = notes.first().map_or(&[][..], Deref::deref);
+            let one = [engine_operation(engine, table, operation).with_head(note)];
+            engine.write_timed(&one, acknowledgement, timeline)
+        }
+        operations => {
+            let each = operations.iter().enumerate().map(|(place, operation)| {
+                let note = notes.get(place).map_or(&[][..], Deref::deref);
+                engine_operation(engine, table, operation).with_head(note)
+            });
+            let all: Vec<_> = each.collect();
+            engine.write_timed(&all, acknowledgement, timeline)
+        }
+    };
+    match written {
+        Err(error) => Answer::Now(Err(failure(error))),
+        Ok(written) if written.pending => when_durable(engine, clock, written.sequence),
+        Ok(written) => Answer::Now(Ok(Written { sequence: written.sequence })),
+    }
+}
+
+fn engine_operation<'a>(
+    engine: &Engine,
+    table: Table,
+    operation: &Operation<'a>,
+) -> pellucid_engine::Operation<'a> {
+    let engine_operation = match operation.value {
+        Some(value) => pellucid_engine::Operation::put(id(table), operation.key, value),
+        None => pellucid_engine::Operation::delete(id(table), operation.key),
+    };
+    let engine_operation = engine_operation.with_condition(convert::condition(operation.condition));
+    match operation.lifetime_ms {
+        None => engine_operation,
+        Some(lifetime_ms) => {
+            let expires_at_ms = engine.now_ms().saturating_add(lifetime_ms);
+            engine_operation.with_expiry(expires_at_ms)
+        }
+    }
+}
+
+/// The answer to a write that is visible but not on the medium yet.
+fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written> {
+    let (engine, since) = (engine.clone(), clock.now());
+    Answer::Later(Pending::new(move |callback| {
+        let synced = move |times: pellucid_engine::Result<SyncTimes>| {
+            let parts = times.as_ref().map(|times| sync_parts(since, *times));
+            let parts = parts.map(Vec::from).unwrap_or_default();
+            let result = times.map(|_| Written { sequence }).map_err(failure);
+            callback(Arrival::new(result, parts));
+        };
+        engine.when_durable(sequence, Box::new(synced));
+    }))
+}
+
+/// A sync that had begun before the write was handed over counts from the hand-over.
+fn sync_parts(since: Ticks, times: SyncTimes) -> [PartTime; 2] {
+    let begun = times.begun.max(since);
+    let waited = begun.since(since);
+    [
+        PartTime { part: parts::GROUP_WAIT, ticks: waited, until: begun, waited_for: 0 },
+        PartTime {
+            part: parts::SYNC,
+            ticks: times.ended.since(begun),
+            until: times.ended,
+            waited_for: times.job,
+        },
+    ]
+}
+
+struct EmbeddedSnapshot {
+    snapshot: pellucid_engine::Snapshot,
+}
+
+impl Snapshot for EmbeddedSnapshot {
+    fn sequence(&self) -> u64 {
+        self.snapshot.sequence()
+    }
+
+    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
+        let found = self.snapshot.get_timed(id(table), key, timeline).map_err(failure)?;
+        Ok(found.map(convert::object))
+    }
+
+    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
+        scan(&self.snapshot, table, range)
+    }
+
+    fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
+        let scan = self.snapshot.scan_stem(id(table), stem, direction(reverse)).map_err(failure)?;
+        Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
+    }
+}
+
+fn direction(reverse: bool) -> Direction {
+    if reverse { Direction::Backward } else { Direction::Forward }
+}
+
+fn scan(
+    snapshot: &pellucid_engine::Snapshot,
+    table: Table,
+    range: Range<'_>,
+) -> Result<Box<dyn Scan>> {
+    let direction = direction(range.reverse);
+    let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
+    let scan =
+        snapshot.scan(id(table), Bound::Included(range.start), end, direction).map_err(failure)?;
+    Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
+}
+
+struct EmbeddedScan {
+    scan: pellucid_engine::Scan,
+    /// Of the entry that was returned last; zero for never.
+    expires_at_ms: u64,
+}
+
+impl Scan for EmbeddedScan {
+    fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
+        let Some((key, object)) = self.scan.next().map_err(failure)? else { return Ok(None) };
+        self.expires_at_ms = object.head.expires_at_ms;
+        Ok(Some((key, convert::object(object))))
+    }
+
+    fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
+        let Some((key, head)) = self.scan.next_head().map_err(failure)? else { return Ok(None) };
+        self.expires_at_ms = head.expires_at_ms;
+        Ok(Some((key, convert::head(&head))))
+    }
+
+    fn set_mode(&mut self, mode: ReadMode) {
+        self.scan.set_mode(convert::engine_mode(mode));
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        (self.expires_at_ms != 0).then_some(self.expires_at_ms)
+    }
+}

@@ -1,0 +1,47 @@
+//! The embedded kind behaves as every kind does.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::path::Path;
+
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_store::Store;
+use pellucid_store::suite::{Kind, behaves};
+use tempfile::TempDir;
+
+/// The largest value of the stores under test, in bytes.
+const VALUE_BYTES_MAX: usize = 100_000;
+
+fn embedded(folder: &Path, memory_bytes: u64) -> Box<dyn Store> {
+    let value_bytes_max = VALUE_BYTES_MAX;
+    let options = EmbeddedOptions { memory_bytes, value_bytes_max, ..EmbeddedOptions::default() };
+    Box::new(EmbeddedStore::open(folder, options).unwrap())
+}
+
+fn embedded_behaves(memory_bytes: u64) {
+    let folder = TempDir::new().unwrap();
+    let open = || embedded(folder.path(), memory_bytes);
+    behaves(&Kind { open: &open, value_bytes_max: VALUE_BYTES_MAX, unsupported: &[] });
+}
+
+#[test]
+fn the_embedded_store_behaves() {
+    embedded_behaves(EmbeddedOptions::default().memory_bytes);
+}
+
+/// So little memory that tables are written and merged all the while.
+#[test]
+fn the_embedded_store_behaves_with_little_memory() {
+    embedded_behaves(256 << 10);
+}
+
+#[test]
+fn a_folder_is_open_once() {
+    let folder = TempDir::new().unwrap();
+    let first = embedded(folder.path(), 1 << 20);
+    let options = EmbeddedOptions::default();
+    let Err(error) = EmbeddedStore::open(folder.path(), options) else { panic!("opened twice") };
+    assert!(error.to_string().contains("already open"), "{error}");
+    first.close().unwrap();
+    drop(first);
+    drop(embedded(folder.path(), 1 << 20));
+}

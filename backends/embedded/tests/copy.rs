@@ -1,0 +1,155 @@
+//! Copies between stores: whole, resumed, of one source alone, and found out where they are not
+//! whole.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::time::Duration;
+
+use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_store::{
+    Acknowledgement, Condition, Copied, CopiedTable, LocalStore, Operation, Range, Result, Source,
+    Store, StoreError, begin_copy, compare, copy, end_copy,
+};
+use tempfile::TempDir;
+
+const ENTRIES: u64 = 20_000;
+const TABLE: CopiedTable<'_> = CopiedTable { name: "t", part_of: None };
+const OTHER_TABLE: CopiedTable<'_> = CopiedTable { name: "u", part_of: None };
+const HOUR_MS: u64 = 3_600_000;
+
+fn put(store: &dyn Store, key: &str, value: &str, lifetime_ms: Option<u64>) {
+    let table = store.table("t").unwrap();
+    let (key, value) = (key.as_bytes(), Some(value.as_bytes()));
+    let operation = Operation { key, value, condition: Condition::None, lifetime_ms };
+    let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
+    answer.wait().unwrap();
+}
+
+fn store(folder: &TempDir) -> EmbeddedStore {
+    EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap()
+}
+
+/// Two empty stores, with the folders that they lie in.
+fn two() -> ([TempDir; 2], [EmbeddedStore; 2]) {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let stores = folders.each_ref().map(store);
+    (folders, stores)
+}
+
+fn named<'a>(store: &'a dyn Store, identity: &'a str) -> Source<'a> {
+    Source { store, identity }
+}
+
+/// Fills a store, and copies it in part.
+fn cut_short(from: &Source<'_>, to: &dyn Store) {
+    for index in 0..ENTRIES {
+        put(from.store, &format!("{index:06}"), &format!("value {index}"), None);
+    }
+    begin_copy(from, to, &[TABLE]).unwrap();
+    let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        copy(from, to, TABLE, &mut |copied| assert!(copied.entries < ENTRIES / 2)).unwrap()
+    }));
+    assert!(cut.is_err());
+}
+
+fn compared(from: &dyn Store, to: &dyn Store) -> Result<Copied> {
+    compare(from, to, TABLE, &mut |_| {})
+}
+
+/// What the comparison says of a difference.
+fn difference(from: &dyn Store, to: &dyn Store) -> String {
+    match compared(from, to) {
+        Err(StoreError::Corruption(what)) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_copy_is_whole_goes_on_where_it_was_and_differences_are_found() {
+    let (_folders, [from, to]) = two();
+    let source = named(&from, "one");
+    cut_short(&source, &to);
+    put(&from, "with time", "t", Some(HOUR_MS));
+    let mut reports = 0;
+    begin_copy(&source, &to, &[TABLE]).unwrap();
+    let copied = copy(&source, &to, TABLE, &mut |_| reports += 1).unwrap();
+    assert!(copied.resumed && copied.entries < ENTRIES && reports > 10, "{copied:?}");
+    assert_eq!(compared(&from, &to).unwrap().entries, ENTRIES + 1);
+    let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
+    assert_eq!(again, Copied { resumed: true, ..Copied::default() }, "nothing is left of it");
+    end_copy(&to, &[TABLE]).unwrap();
+    let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
+    assert!(!again.resumed && again.entries == ENTRIES + 1, "a copy that ended begins anew");
+    let table = to.table("t").unwrap();
+    let range = Range { start: b"with", end: None, reverse: false };
+    let mut scan = to.scan(table, range).unwrap();
+    assert!(scan.next().unwrap().is_some() && scan.expires_at_ms().is_some());
+    drop(scan);
+    put(&to, "000100", "other", None);
+    let what = difference(&from, &to);
+    assert!(what.contains("\"000100\" has two values"), "{what}");
+}
+
+/// A copy went on from the note of another source, and what lay before was never copied.
+#[test]
+fn a_copy_that_was_cut_short_goes_on_from_its_own_source_alone() {
+    let (_folders, [from, to]) = two();
+    let (_other_folders, [other, _]) = two();
+    cut_short(&named(&from, "one"), &to);
+    put(&other, "000000", "of the other", None);
+    let stranger = named(&other, "other");
+    // Of no table anything is written or noted, not of those that nobody has begun either.
+    for refused in [
+        begin_copy(&stranger, &to, &[OTHER_TABLE, TABLE]),
+        copy(&stranger, &to, TABLE, &mut |_| {}).map(|_| ()),
+    ] {
+        let Err(StoreError::Unacceptable(what)) = refused else { panic!("{refused:?}") };
+        assert!(what.contains("from one,") && what.ends_with("from other"), "{what}");
+    }
+    begin_copy(&named(&from, "one"), &to, &[OTHER_TABLE, TABLE]).unwrap();
+    assert!(copy(&named(&from, "one"), &to, TABLE, &mut |_| {}).unwrap().resumed);
+    compared(&from, &to).unwrap();
+    // It is not over as long as nobody says so.
+    assert!(begin_copy(&stranger, &to, &[TABLE]).is_err());
+    end_copy(&to, &[OTHER_TABLE, TABLE]).unwrap();
+    begin_copy(&stranger, &to, &[TABLE]).unwrap();
+    copy(&stranger, &to, TABLE, &mut |_| {}).unwrap();
+    let what = difference(&other, &to);
+    assert!(what.contains("\"000001\" is in the copy alone"), "{what}");
+}
+
+#[test]
+fn a_source_is_not_given_tables_that_it_has_not() {
+    let (_folders, [from, to]) = two();
+    let source = named(&from, "one");
+    begin_copy(&source, &to, &[TABLE]).unwrap();
+    assert_eq!(copy(&source, &to, TABLE, &mut |_| {}).unwrap(), Copied::default());
+    assert_eq!(compared(&from, &to).unwrap(), Copied::default());
+    assert_eq!(from.table_names().unwrap(), Vec::<String>::new());
+}
+
+/// What expires is over a little earlier in one of the two. Comparisons took that for a difference.
+#[test]
+fn what_is_nearly_over_is_no_difference_and_what_lasts_is() {
+    let (_folders, [from, to]) = two();
+    put(&from, "b", "", None);
+    put(&to, "b", "", None);
+    // Over in the copy already, by its clock.
+    put(&from, "a", "", Some(2_000));
+    // Of each, what was left of its time was counted when it was written.
+    put(&to, "c", "", Some(20_000));
+    put(&to, "d", "", Some(20_000));
+    put(&from, "e", "", Some(1));
+    std::thread::sleep(Duration::from_millis(5));
+    let found = compared(&from, &to).unwrap();
+    // On a machine that stood still they are over in both.
+    assert!(found.entries == 1 && found.expired <= 3, "{found:?}");
+    put(&to, "f", "", Some(HOUR_MS));
+    let what = difference(&from, &to);
+    assert!(what.contains("\"f\" is in the copy alone"), "{what}");
+    put(&from, "f", "", Some(HOUR_MS));
+    compared(&from, &to).unwrap();
+    put(&from, "0", "", Some(HOUR_MS));
+    let what = difference(&from, &to);
+    assert!(what.contains("\"0\" is in the source alone"), "{what}");
+}

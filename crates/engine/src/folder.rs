@@ -1,0 +1,52 @@
+//! The store's folder: its parts, and the lock that one process holds.
+
+use std::path::Path;
+
+use pellucid_io::{FileSystem, LockGuard};
+
+use crate::error::{Error, Result};
+use crate::journal::JOURNAL_FOLDER;
+
+/// The file that is locked for as long as the store is open.
+pub(crate) const LOCK_FILE: &str = "LOCK";
+/// The folder of the ledger's tables within the store's folder.
+pub(crate) const LEDGER_FOLDER: &str = "ledger";
+
+/// Makes the folders of the store in `directory`.
+pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+    for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
+        if !file_system.exists(folder) {
+            let made = file_system.create_directory(folder);
+            made.map_err(|error| Error::io("create", folder, error))?;
+        }
+    }
+    let synced = file_system.sync_directory(directory);
+    synced.map_err(|error| Error::io("sync", directory, error))?;
+    if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        // Not every parent may be opened by us; then its names are its owner's business.
+        let _ = file_system.sync_directory(parent);
+    }
+    Ok(())
+}
+
+/// Locks the store in `directory`.
+pub(crate) fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
+    let path = directory.join(LOCK_FILE);
+    file_system.lock(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },
+        _ => Error::io("lock", &path, error),
+    })
+}
+
+/// A folder that holds data but no manifest is not taken for an empty store.
+pub(crate) fn refuse_orphans(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+    for (folder, suffix) in [(JOURNAL_FOLDER, ".journal"), (LEDGER_FOLDER, ".table")] {
+        let folder = directory.join(folder);
+        let names = file_system.list(&folder);
+        let names = names.map_err(|error| Error::io("list", &folder, error))?;
+        if names.iter().any(|name| name.ends_with(suffix)) {
+            return Err(Error::ManifestMissing { directory: directory.to_path_buf() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,405 @@
+//! Garbage collection of the journal: records that nobody can ask for any more make room.
+//!
+//! A run of neighbouring segments is read from its beginning to its end. Each record that is still
+//! needed is copied, under its sequence number, into one new segment, which then takes the run's
+//! place in the manifest. The ledger is read and never written: the sequence number by which it
+//! names a record stays the same.
+//!
+//! # The rule
+//!
+//! A record is needed if the newest entry of its key, as of what is durable, is its own, or if a
+//! snapshot sees it. Of the others, one that a newer entry hides goes. If the ledger has no entry
+//! of the key at all, a plain value goes, too: what hid it is a **marker**, a tombstone or a value
+//! that has expired, and its record is still there. A marker goes only if no segment below can hold
+//! a plain value of its key, or a rebuilt ledger would bring that back. A segment cannot if none of
+//! its bytes are dead, or if it was collected when the marker was already there (its clean sequence
+//! number). So the newest record of each key that the journal holds always tells the truth.
+//!
+//! The record of an entry that the ledger dropped because a newer one hides it is known to go
+//! without being read (`journal/unneeded.rs`): the newer one's record is there, or a marker that hides both. Only if it
+//! can expire is it judged by what it says.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pellucid_account::Activity;
+use pellucid_clock::Clock;
+use pellucid_thread::{Condvar, Job, Mutex, schedule_for_background, start_job};
+
+use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
+use crate::jobs;
+use crate::journal::{
+    Collected, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun,
+};
+use crate::ledger::{Ledger, Pinned};
+use crate::locks::lock;
+
+/// The name of the thread.
+const COLLECT_THREAD: &str = "pellucid-collect";
+/// Record bytes that are looked at in one go; between two, everything else goes first.
+const SLICE_BYTES: u64 = 256 << 10;
+/// The bytes for which a record that is known to be needed by nobody counts in a slice: it is not
+/// read.
+const UNNEEDED_COSTS_BYTES: u64 = 8;
+/// The share of dead bytes from which on a segment is collected in the background. Each byte that
+/// is freed costs at most two thirds of one that is copied; at half it would be a whole one, for a
+/// tenth less of disk (keys overwritten at random).
+const DEAD_SHARE_BACKGROUND: f64 = 0.6;
+/// The share from which on [`crate::Engine::collect`] collects a segment.
+const DEAD_SHARE_ON_CALL: f64 = 0.1;
+/// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left is
+/// spread so thin that freeing a byte would cost the copying of two and more.
+const DEAD_LEFT_ONE_IN: u64 = 14;
+/// The thread looks for work this often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the thread rests after each slice: at most 128 MiB are looked at in a second.
+const SLICE_REST: Duration = Duration::from_millis(2);
+/// How long the thread waits at a time while flushes and merges are behind.
+const DEBT_REST: Duration = Duration::from_millis(20);
+/// The most of these waits in a row; then it goes on, because a full disk helps nobody.
+const DEBT_RESTS_MAX: u32 = 500;
+
+/// The fate of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Keep,
+    /// It stays although the ledger names it no more, for the records that it hides.
+    KeepAsMarker,
+    Drop,
+}
+
+/// Judges the records of a slice.
+struct Judge {
+    pinned: Pinned,
+    /// The newest entries up to it are durable, published and in tables.
+    at_sequence: u64,
+    /// Markers up to it have nothing to hide.
+    marker_sequence: u64,
+    /// The time by which values have expired.
+    now_ms: u64,
+    /// The key that was looked up last, and the sequence number of its newest entry: where one key
+    /// is written all the time, its records lie side by side.
+    last: Option<(Vec<u8>, Option<u64>)>,
+}
+
+impl Judge {
+    /// The sequence number of the newest entry of `key`.
+    fn newest(&mut self, key: &[u8]) -> Result<Option<u64>> {
+        if let Some((last, newest)) = &self.last
+            && last == key
+        {
+            return Ok(*newest);
+        }
+        let newest = self.pinned.get(key, self.at_sequence)?.map(|entry| entry.sequence);
+        let (mut last, _) = self.last.take().unwrap_or_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.last = Some((last, newest));
+        Ok(newest)
+    }
+
+    fn verdict(&mut self, record: &Record<'_>) -> Result<Verdict> {
+        let newest = self.newest(record.key)?;
+        if newest == Some(record.sequence) {
+            return Ok(Verdict::Keep);
+        }
+        let hidden_from = newest.filter(|newest| *newest > record.sequence).unwrap_or(u64::MAX);
+        let snapshots = self.pinned.view.snapshots.iter();
+        for snapshot in snapshots.filter(|at| (record.sequence..hidden_from).contains(at)) {
+            let seen = self.pinned.get(record.key, *snapshot)?;
+            if seen.is_some_and(|entry| entry.sequence == record.sequence) {
+                return Ok(Verdict::Keep);
+            }
+        }
+        // A value that has not expired was hidden by something else.
+        let has_expired = record.expires_at_ms != 0 && record.expires_at_ms <= self.now_ms;
+        let is_marker = record.kind == RecordKind::Delete || has_expired;
+        Ok(match newest {
+            Some(newest) if newest > record.sequence => Verdict::Drop,
+            // The ledger holds something older, but not this: nothing that this rule knows.
+            Some(_) => Verdict::Keep,
+            None if !is_marker || record.sequence <= self.marker_sequence => Verdict::Drop,
+            None => Verdict::KeepAsMarker,
+        })
+    }
+}
+
+/// Collects the journal's garbage, on call and on a thread of its own.
+pub(crate) struct GarbageCollector {
+    journal: Arc<Journal>,
+    ledger: Arc<Ledger>,
+    /// The time by which entries expire.
+    time: Arc<MarkedTime>,
+    clock: Clock,
+    activity: Activity,
+    /// Held while a run is collected; whether the store was closed.
+    is_closed: Mutex<bool>,
+    is_stopping: AtomicBool,
+    /// Wakes the thread when it shall stop.
+    stop: Mutex<()>,
+    stopped: Condvar,
+    /// The last failure on the thread.
+    trouble: Mutex<Option<String>>,
+}
+
+impl GarbageCollector {
+    pub(crate) fn new(
+        journal: Arc<Journal>,
+        ledger: Arc<Ledger>,
+        time: Arc<MarkedTime>,
+        (clock, activity): (Clock, Activity),
+    ) -> GarbageCollector {
+        GarbageCollector {
+            journal,
+            ledger,
+            time,
+            clock,
+            activity,
+            is_closed: Mutex::default(),
+            is_stopping: AtomicBool::default(),
+            stop: Mutex::default(),
+            stopped: Condvar::for_work(),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Has the thread, and every other caller, end with the present slice.
+    pub(crate) fn stop(&self) {
+        let _stop = lock(&self.stop);
+        self.is_stopping.store(true, Ordering::Release);
+        self.stopped.notify_all();
+    }
+
+    /// Returns once nobody collects any more, for good.
+    pub(crate) fn close(&self) {
+        self.stop();
+        *lock(&self.is_closed) = true;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    fn rest(&self, duration: Duration) {
+        let stop = lock(&self.stop);
+        if !self.is_stopping() {
+            let _ =
+                self.stopped.wait_timeout(stop, duration).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The last failure on the thread.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).clone()
+    }
+
+    /// Collects segments until little of the journal is dead ([`crate::Engine::collect`]).
+    pub(crate) fn collect(&self) -> Result<Collected> {
+        let garbage = self.journal.garbage();
+        let before = garbage.collected();
+        // Each run takes at least one segment with it.
+        for _ in 0..=self.journal.segments().list().segments.len() {
+            let (dead_bytes, all_bytes) = garbage.dead_and_all_bytes();
+            let is_done = dead_bytes <= all_bytes / DEAD_LEFT_ONE_IN;
+            if is_done || !self.collect_one(DEAD_SHARE_ON_CALL, || {})? {
+                break;
+            }
+        }
+        let after = garbage.collected();
+        Ok(Collected {
+            segments: after.segments - before.segments,
+            copied_bytes: after.copied_bytes - before.copied_bytes,
+            freed_bytes: after.freed_bytes - before.freed_bytes,
+        })
+    }
+
+    /// Collects the run that frees the largest share, if one is worth it, and says whether it did.
+    /// `rest` is called between slices.
+    fn collect_one(&self, dead_share: f64, rest: impl Fn()) -> Result<bool> {
+        let is_closed = lock(&self.is_closed);
+        if *is_closed || self.is_stopping() {
+            return Err(Error::Closed);
+        }
+        self.journal.sync().check_poison()?;
+        let judge = self.judge(0, u64::MAX);
+        let marker_sequence = judge.marker_sequence;
+        drop(judge);
+        let limits = GarbageLimits {
+            flushed_sequence: self.ledger.flushed_sequence(),
+            marker_sequence,
+            dead_share,
+        };
+        let Some(run) = self.journal.garbage().pick_run(&limits) else { return Ok(false) };
+        let _noted = self.activity.begin(jobs::COLLECTION, self.clock);
+        if let Err(error) = self.copy_run(&run, marker_sequence, rest) {
+            self.journal.garbage().abandon(&run, &error);
+            return Err(error);
+        }
+        self.ledger.write_manifest()?;
+        Ok(true)
+    }
+
+    /// The judge of the present moment, about segments from `first_sequence` on; markers above `marker_sequence`
+    /// stay in any case.
+    fn judge(&self, first_sequence: u64, marker_sequence: u64) -> Judge {
+        let durable = self.journal.sync().durable_sequence();
+        // Entries that only memtables have hide nothing yet. Its dead bytes are not counted either, and a
+        // key that is written all the time has its hundreds of thousands of versions there.
+        let flushed = self.ledger.flushed_sequence();
+        let pinned = self.ledger.pin();
+        // After the pinning: then the dead bytes count all that the pinned ledger has dropped.
+        let clean_below = self.journal.garbage().markers_clean_below(first_sequence);
+        let at_sequence = durable.min(flushed).min(pinned.view.published);
+        let oldest = pinned.view.snapshots.first().copied().unwrap_or(u64::MAX);
+        let marker_sequence = marker_sequence.min(at_sequence).min(oldest).min(clean_below);
+        Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms(), last: None }
+    }
+
+    /// Copies the needed records of `run`, and lets it take the run's place. No marker above
+    /// `marker_sequence` had gone from the view when this began.
+    fn copy_run(&self, run: &SegmentRun, marker_sequence: u64, rest: impl Fn()) -> Result<()> {
+        let mut writer = SegmentRewriter::create(self.journal.files(), run)?;
+        let mut judge = self.judge(run.first_sequence, marker_sequence);
+        let mut markers = Vec::new();
+        let mut slice_bytes = 0;
+        for segment in &run.segments {
+            for (sequence, offset) in segment.entries() {
+                if slice_bytes >= SLICE_BYTES {
+                    slice_bytes = 0;
+                    // Let go while it rests: it keeps tables and memtables alive.
+                    drop(judge);
+                    rest();
+                    if self.is_stopping() {
+                        return Err(Error::Closed);
+                    }
+                    judge = self.judge(run.first_sequence, marker_sequence);
+                }
+                if segment.is_unneeded(sequence) {
+                    slice_bytes += UNNEEDED_COSTS_BYTES;
+                    continue;
+                }
+                let (record, bytes) = segment.record_and_bytes(sequence, offset)?;
+                slice_bytes += bytes.len() as u64;
+                let verdict = judge.verdict(&record)?;
+                if verdict == Verdict::Drop {
+                    continue;
+                }
+                writer.add(sequence, bytes)?;
+                if verdict == Verdict::KeepAsMarker {
+                    markers.push((sequence, bytes.len() as u64));
+                }
+            }
+        }
+        drop(judge);
+        // An offset that could not be read would be a record that is left behind.
+        run.segments.iter().try_for_each(|segment| segment.check_offsets())?;
+        let collected = writer.finish(run, marker_sequence)?;
+        // Every entry that was dropped when its record was judged is in the books by now.
+        drop(self.ledger.pin());
+        self.journal.garbage().install(run, collected, &markers);
+        Ok(())
+    }
+
+    /// Waits while flushes and merges are behind, and leaves the machine to others for a moment.
+    fn rest_between_slices(&self) {
+        self.rest(SLICE_REST);
+        for _ in 0..DEBT_RESTS_MAX {
+            if self.is_stopping() || !self.ledger.has_debt() {
+                return;
+            }
+            self.rest(DEBT_REST);
+        }
+    }
+
+    fn collect_in_background(&self) {
+        loop {
+            self.rest_between_slices();
+            let outcome = self.collect_one(DEAD_SHARE_BACKGROUND, || self.rest_between_slices());
+            let (trouble, is_done) = match outcome {
+                Ok(more) => (None, !more),
+                Err(Error::Closed) => return,
+                Err(error) => (Some(error.to_string()), true),
+            };
+            *lock(&self.trouble) = trouble;
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let collector = Arc::clone(self);
+        let work = move || {
+            static COLLECTION: Job = Job::new("collection");
+            let _job = start_job(&COLLECTION);
+            // Where it is refused, requests wait for this thread as long as the kernel likes.
+            let _ = schedule_for_background();
+            while !collector.is_stopping() {
+                collector.rest(LOOK_INTERVAL);
+                collector.collect_in_background();
+            }
+        };
+        std::thread::Builder::new().name(COLLECT_THREAD.to_owned()).spawn(work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pellucid_io::simulated::SimulatedFileSystem;
+
+    use crate::engine::Engine;
+    use crate::ledger::VERSIONS_LOOKED_AT;
+    use crate::options::EngineOptions;
+    use crate::table_id::TableId;
+
+    const VALUE_LENGTH: usize = 500;
+
+    fn put_often(engine: &Engine, table: TableId, key: &[u8], times: u32) {
+        for _ in 0..times {
+            let value = [7; VALUE_LENGTH];
+            engine.put(table, key, &value).unwrap();
+        }
+    }
+
+    /// A counter that was written a million times kept a processor busy: for each of its records,
+    /// the collection went through all versions of it that were in memory.
+    #[test]
+    fn a_key_that_is_written_all_the_time_is_not_gone_through_for_each_record() {
+        let options = EngineOptions {
+            file_system: Arc::new(SimulatedFileSystem::new()),
+            segment_size_bytes: 8 << 10,
+            memory_bytes: 16 << 20,
+            background: false,
+            identity_seed: Some(1),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::open("/store", options).unwrap();
+        let table = engine.table("t").unwrap();
+        put_often(&engine, table, b"rarely", 1);
+        put_often(&engine, table, b"hot", 300);
+        engine.flush().unwrap();
+        // A part of what only the memtable knows is on the medium, and the rest is not.
+        put_often(&engine, table, b"hot", 200);
+        engine.wait_durable(engine.stats().published_sequence).unwrap();
+        put_often(&engine, table, b"hot", 200);
+        let stats = engine.stats();
+        let in_memory = (stats.ledger.memtable_bytes, stats.ledger.sealed_memtables);
+        assert!(
+            in_memory.0 > 400 * 32 && in_memory.1 == 0,
+            "they are in one memtable: {in_memory:?}"
+        );
+        assert!(stats.durable_sequence > stats.flushed_sequence);
+        VERSIONS_LOOKED_AT.set(0);
+        let collected = engine.collect().unwrap();
+        assert!(collected.freed_bytes > 290 * VALUE_LENGTH as u64, "{collected:?}");
+        let looked_at = VERSIONS_LOOKED_AT.get();
+        assert!(looked_at <= 300, "{looked_at} versions for some 300 records");
+    }
+}

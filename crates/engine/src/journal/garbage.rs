@@ -1,0 +1,425 @@
+//! The garbage of the journal: records that nobody needs, counted by segment, and the runs of
+//! segments that are worth being collected.
+//!
+//! Dead bytes are exact: each entry that the ledger drops is counted once, at the segment that
+//! holds its record then, and a manifest that names the segment counts what the ledger of the same
+//! manifest no longer names. The engine says which records may go (`crate::garbage`).
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_thread::Mutex;
+
+use super::files::SegmentFiles;
+use super::segment::{DroppedBytes, Segment};
+use super::segments::{SegmentList, SegmentSet};
+use super::unneeded::UnneededCount;
+use crate::error::Error;
+use crate::ledger::{Dropped, DroppedList, SegmentFacts};
+use crate::locks::lock;
+
+/// Segments that are collected into one at most.
+const RUN_SEGMENTS_MAX: usize = 256;
+
+/// Neighbouring segments that one new segment will stand for.
+pub(crate) struct SegmentRun {
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The first sequence number of the first one.
+    pub(crate) first_sequence: u64,
+    /// The last sequence number of the last one.
+    pub(crate) last_sequence: u64,
+}
+
+/// The limits of garbage collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GarbageLimits {
+    /// Only segments up to it are collected: every record up to it is in tables and on the medium.
+    pub(crate) flushed_sequence: u64,
+    /// Markers above it are not let go.
+    pub(crate) marker_sequence: u64,
+    /// The share of dead bytes from which on a segment is worth it.
+    pub(crate) dead_share: f64,
+}
+
+/// A segment that might be collected.
+struct Candidate {
+    index: usize,
+    record_bytes: u64,
+    /// Bytes that its collection would free.
+    free_bytes: u64,
+    records: u64,
+    first_sequence: u64,
+    last_sequence: u64,
+}
+
+impl Candidate {
+    /// Records that will be left, if all are of one size.
+    fn live_records(&self) -> u64 {
+        (self.records as f64 * (1.0 - self.share())) as u64
+    }
+
+    fn live_bytes(&self) -> u64 {
+        self.record_bytes - self.free_bytes
+    }
+
+    fn share(&self) -> f64 {
+        self.free_bytes as f64 / self.record_bytes.max(1) as f64
+    }
+}
+
+/// The entries that the ledger drops while a run of segments is collected.
+struct Watched {
+    first_sequence: u64,
+    last_sequence: u64,
+    /// The distance of each from the first sequence number, and its record in units of 8 bytes,
+    /// twice that and one more for a marker: garbage collection is not held up by a merge, and
+    /// millions may come.
+    dropped: Vec<(u32, u32)>,
+}
+
+impl Watched {
+    fn new(first_sequence: u64, last_sequence: u64) -> Watched {
+        Watched { first_sequence, last_sequence, dropped: Vec::new() }
+    }
+
+    /// Says whether all sequence numbers up to `last_sequence` can be noted.
+    fn reaches(first_sequence: u64, last_sequence: u64) -> bool {
+        last_sequence - first_sequence <= u64::from(u32::MAX)
+    }
+
+    fn push(&mut self, dropped: &Dropped) {
+        let distance = (dropped.sequence - self.first_sequence) as u32;
+        self.dropped.push((distance, dropped.packed() as u32));
+    }
+
+    /// The dropped entries, by sequence number.
+    fn into_sorted(mut self) -> impl ExactSizeIterator<Item = Dropped> + Clone {
+        self.dropped.sort_unstable();
+        let first_sequence = self.first_sequence;
+        self.dropped.into_iter().map(move |(distance, packed)| {
+            Dropped::unpacked(first_sequence + u64::from(distance), packed.into())
+        })
+    }
+}
+
+/// A file that goes once a manifest without it was committed.
+struct Retired {
+    path: PathBuf,
+    /// The manifest that is about to be committed does not name it.
+    is_unnamed: bool,
+}
+
+/// What changes together with the list of segments.
+#[derive(Default)]
+struct Books {
+    /// Files of segments that collected ones stand for now.
+    retired: Vec<Retired>,
+    /// The sequence numbers that are being collected, and the entries dropped of them meanwhile.
+    watched: Option<Watched>,
+    /// Numbers of segments that cannot be collected because a record in them is damaged.
+    damaged: HashSet<u64>,
+}
+
+/// Sums over all collections since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Segments that were collected.
+    pub segments: u64,
+    /// Bytes written for what is left of them.
+    pub copied_bytes: u64,
+    /// Bytes by which the journal's files are smaller.
+    pub freed_bytes: u64,
+}
+
+#[derive(Default)]
+struct Sums {
+    segments: AtomicU64,
+    copied_bytes: AtomicU64,
+    freed_bytes: AtomicU64,
+}
+
+/// The account of the journal's garbage.
+pub(crate) struct Garbage {
+    files: Arc<SegmentFiles>,
+    segments: Arc<SegmentSet>,
+    /// The largest usual segment.
+    segment_size_bytes: u64,
+    /// Records at which a segment ends.
+    segment_records_max: u64,
+    /// Segments whose unneeded records are known one by one.
+    unneeded: UnneededCount,
+    /// Held while dead bytes are counted, and while collected segments take the place of others.
+    books: Mutex<Books>,
+    sums: Sums,
+}
+
+impl Garbage {
+    pub(super) fn new(
+        files: Arc<SegmentFiles>,
+        segments: Arc<SegmentSet>,
+        segment_size_bytes: u64,
+        segment_records_max: u64,
+    ) -> Garbage {
+        Garbage {
+            files,
+            segments,
+            segment_size_bytes,
+            segment_records_max,
+            unneeded: UnneededCount::default(),
+            books: Mutex::default(),
+            sums: Sums::default(),
+        }
+    }
+
+    /// Counts the records of entries that the ledger has dropped.
+    pub(super) fn note_dropped(&self, dropped: &DroppedList) {
+        let mut books = lock(&self.books);
+        let list = self.segments.list();
+        let watched = &mut books.watched;
+        let sums = sums_of(&list, dropped, |entry, segment| {
+            segment.note_unneeded(entry, &self.unneeded);
+            if let Some(watched) = watched
+                && (watched.first_sequence..=watched.last_sequence).contains(&entry.sequence)
+            {
+                watched.push(entry);
+            }
+        });
+        for (segment, sums) in list.segments.iter().zip(sums) {
+            segment.shared.count_dropped(sums);
+        }
+    }
+
+    /// The facts of the segments for a manifest without the entries of `dropped`.
+    pub(super) fn facts_without(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+        let mut books = lock(&self.books);
+        let list = self.segments.list();
+        let sums = sums_of(&list, dropped, |_, _| {});
+        let with_sums = list.segments.iter().zip(sums).map(|(segment, sums)| {
+            let mut facts = segment.facts();
+            facts.dead_bytes += sums.dead_bytes;
+            facts.marker_bytes += sums.marker_bytes;
+            facts
+        });
+        let facts = with_sums.collect();
+        for retired in &mut books.retired {
+            retired.is_unnamed = true;
+        }
+        facts
+    }
+
+    /// Removes the files that the manifest, which was just committed, no longer names. Segments
+    /// below its flushed sequence number stay, as they hold the values; those that were collected
+    /// go. Should a removal fail, the next opening does it.
+    pub(super) fn remove_retired(&self) {
+        let mut books = lock(&self.books);
+        let (unnamed, named): (Vec<Retired>, _) =
+            books.retired.drain(..).partition(|retired| retired.is_unnamed);
+        books.retired = named;
+        drop(books);
+        unnamed.iter().for_each(|retired| self.files.remove(&retired.path));
+    }
+
+    /// The sums over all collections since the store was opened.
+    pub(crate) fn collected(&self) -> Collected {
+        let sum = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Collected {
+            segments: sum(&self.sums.segments),
+            copied_bytes: sum(&self.sums.copied_bytes),
+            freed_bytes: sum(&self.sums.freed_bytes),
+        }
+    }
+
+    /// Bytes of the segments' records that no key needs any more, and of all their files.
+    pub(crate) fn dead_and_all_bytes(&self) -> (u64, u64) {
+        let facts = self.segments.facts();
+        let dead_bytes = facts.iter().map(|facts| facts.dead_bytes + facts.marker_bytes);
+        (dead_bytes.sum(), facts.iter().map(|facts| facts.size_bytes).sum())
+    }
+
+    /// The run that frees the largest share, if there is one that is worth it. It must be
+    /// installed or abandoned before the next one is picked.
+    pub(crate) fn pick_run(&self, limits: &GarbageLimits) -> Option<SegmentRun> {
+        let list = self.segments.list();
+        let mut books = lock(&self.books);
+        let candidates = candidates(&list.segments, &books, limits);
+        let worth = |candidate: &&Candidate| {
+            candidate.free_bytes > 0 && candidate.share() >= limits.dead_share
+        };
+        let (seed, _) = candidates
+            .iter()
+            .enumerate()
+            .filter(|(_, candidate)| worth(candidate))
+            .max_by(|a, b| a.1.share().total_cmp(&b.1.share()))?;
+        let range = self.extend(&candidates, seed, limits);
+        let segments: Vec<_> = candidates[range]
+            .iter()
+            .map(|candidate| Arc::clone(&list.segments[candidate.index]))
+            .collect();
+        let first_sequence = segments.first()?.first_sequence;
+        let last_sequence = segments.last()?.footer()?.last_sequence;
+        books.watched = Some(Watched::new(first_sequence, last_sequence));
+        Some(SegmentRun { segments, first_sequence, last_sequence })
+    }
+
+    /// Takes in neighbours of the candidate at `seed`: those that are worth it themselves, and
+    /// small ones, as long as the rest of all fits into one segment.
+    fn extend(
+        &self,
+        candidates: &[Candidate],
+        seed: usize,
+        limits: &GarbageLimits,
+    ) -> std::ops::Range<usize> {
+        let (mut low, mut high) = (seed, seed + 1);
+        let mut live_bytes = candidates[seed].live_bytes();
+        let mut live_records = candidates[seed].live_records();
+        loop {
+            let (first, last) = (&candidates[low], &candidates[high - 1]);
+            let fits = |neighbour: &Candidate, beside: &Candidate| {
+                let first_sequence = first.first_sequence.min(neighbour.first_sequence);
+                let last_sequence = last.last_sequence.max(neighbour.last_sequence);
+                let is_small = neighbour.live_bytes() <= live_bytes
+                    && neighbour.record_bytes <= self.segment_size_bytes / 2;
+                neighbour.index.abs_diff(beside.index) == 1
+                    && live_bytes + neighbour.live_bytes() <= self.segment_size_bytes
+                    && live_records + neighbour.live_records() <= self.segment_records_max
+                    && Watched::reaches(first_sequence, last_sequence)
+                    && (neighbour.share() >= limits.dead_share || is_small)
+            };
+            if high - low >= RUN_SEGMENTS_MAX {
+                return low..high;
+            }
+            if let Some(next) = candidates.get(high)
+                && fits(next, &candidates[high - 1])
+            {
+                live_bytes += next.live_bytes();
+                live_records += next.live_records();
+                high += 1;
+            } else if let Some(previous) = low.checked_sub(1)
+                && fits(&candidates[previous], &candidates[low])
+            {
+                live_bytes += candidates[previous].live_bytes();
+                live_records += candidates[previous].live_records();
+                low = previous;
+            } else {
+                return low..high;
+            }
+        }
+    }
+
+    /// Markers up to it have nothing older to hide below `first_sequence`: each segment there holds
+    /// no dead record, or was collected after them.
+    pub(crate) fn markers_clean_below(&self, first_sequence: u64) -> u64 {
+        let list = self.segments.list();
+        let below = list.segments.iter().take_while(|s| s.first_sequence < first_sequence);
+        below
+            .filter(|segment| segment.shared.dead_bytes() > 0)
+            .map(|segment| segment.clean_sequence())
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Ends a collection that came to nothing.
+    pub(crate) fn abandon(&self, run: &SegmentRun, error: &Error) {
+        let mut books = lock(&self.books);
+        books.watched = None;
+        if let Error::Corruption { path, .. } = error {
+            // Damage is reported where it is read; collecting it again and again would not cure it.
+            let damaged = run.segments.iter().filter(|segment| segment.shared.path == *path);
+            books.damaged.extend(damaged.map(|segment| segment.shared.number));
+        }
+    }
+
+    /// Lets `collected` take the place of `run`. The files of the run go with the next manifest.
+    /// `markers` are records kept that the ledger names no more: sequence number and bytes.
+    pub(crate) fn install(
+        &self,
+        run: &SegmentRun,
+        collected: Arc<Segment>,
+        markers: &[(u64, u64)],
+    ) {
+        let mut books = lock(&self.books);
+        let watched = books.watched.take().expect("a run is watched from its picking on");
+        let (mut marker_bytes, mut markers) = (0, markers.iter().peekable());
+        // Both ascend: markers that were dropped meanwhile are counted as such.
+        let mut lost = DroppedBytes::default();
+        for dropped in watched.into_sorted() {
+            lost.add(&dropped, &collected);
+            while let Some((_, bytes)) = markers.next_if(|(at, _)| *at < dropped.sequence) {
+                marker_bytes += bytes;
+            }
+            markers.next_if(|(at, _)| *at == dropped.sequence);
+        }
+        marker_bytes += markers.map(|(_, bytes)| *bytes).sum::<u64>();
+        lost.marker_bytes += marker_bytes;
+        collected.shared.count_dropped(lost);
+        let old_bytes: u64 = run.segments.iter().map(|segment| segment.facts().size_bytes).sum();
+        let new_bytes = collected.facts().size_bytes;
+        let numbers: HashSet<u64> =
+            run.segments.iter().map(|segment| segment.shared.number).collect();
+        self.segments.change(|segments| {
+            let at = segments.iter().position(|s| numbers.contains(&s.shared.number));
+            let at = at.expect("only collection takes sealed segments away");
+            segments.retain(|segment| !numbers.contains(&segment.shared.number));
+            segments.insert(at, Arc::clone(&collected));
+        });
+        let retire = |segment: &Arc<Segment>| Retired {
+            path: segment.shared.path.clone(),
+            is_unnamed: false,
+        };
+        books.retired.extend(run.segments.iter().map(retire));
+        let counters = &self.sums;
+        counters.segments.fetch_add(run.segments.len() as u64, Ordering::Relaxed);
+        counters.copied_bytes.fetch_add(new_bytes, Ordering::Relaxed);
+        counters.freed_bytes.fetch_add(old_bytes.saturating_sub(new_bytes), Ordering::Relaxed);
+    }
+}
+
+fn candidates(segments: &[Arc<Segment>], books: &Books, limits: &GarbageLimits) -> Vec<Candidate> {
+    let mut marker_sequence = limits.marker_sequence;
+    let mut candidates = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        let Some(footer) = segment.footer() else { break };
+        if footer.last_sequence > limits.flushed_sequence {
+            break;
+        }
+        let (facts, record_bytes) = (segment.facts(), segment.record_bytes());
+        let can_drop_markers = footer.last_sequence <= marker_sequence;
+        let markers = if can_drop_markers { facts.marker_bytes } else { 0 };
+        let free_bytes = (facts.dead_bytes + markers).min(record_bytes);
+        if facts.dead_bytes > 0 {
+            marker_sequence = marker_sequence.min(segment.clean_sequence());
+        }
+        if !books.damaged.contains(&segment.shared.number) {
+            candidates.push(Candidate {
+                index,
+                record_bytes,
+                free_bytes,
+                records: u64::from(footer.count),
+                first_sequence: segment.first_sequence,
+                last_sequence: footer.last_sequence,
+            });
+        }
+    }
+    candidates
+}
+
+/// The bytes that each segment of `list` loses with `dropped`, all of which `visit` sees with their
+/// segments.
+fn sums_of(
+    list: &SegmentList,
+    dropped: &DroppedList,
+    mut visit: impl FnMut(&Dropped, &Segment),
+) -> Vec<DroppedBytes> {
+    let mut sums = vec![DroppedBytes::default(); list.segments.len()];
+    let mut near = 0;
+    dropped.iter().for_each(|entry| {
+        if let Some(index) = list.find_index_near(entry.sequence, &mut near) {
+            let segment = &*list.segments[index];
+            sums[index].add(&entry, segment);
+            visit(&entry, segment);
+        }
+    });
+    sums
+}

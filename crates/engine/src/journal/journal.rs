@@ -1,0 +1,121 @@
+//! The journal of an open store: its parts, and the threads that serve them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::files::SegmentFiles;
+use super::garbage::Garbage;
+use super::recover::{JournalSetting, Recovered, recover};
+use super::seal::Sealer;
+use super::segments::SegmentSet;
+use super::spares::Spares;
+use super::sync::GroupSync;
+use super::writer::JournalWriter;
+use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
+use crate::ledger::{DroppedList, JournalLink, Manifest, SegmentFacts};
+
+/// The journal of an open store, but for its writer, which belongs to the engine's writer lock.
+pub(crate) struct Journal {
+    files: Arc<SegmentFiles>,
+    segments: Arc<SegmentSet>,
+    sync: Arc<GroupSync>,
+    spares: Arc<Spares>,
+    sealer: Arc<Sealer>,
+    garbage: Garbage,
+    /// The time by which entries expire.
+    time: Arc<MarkedTime>,
+}
+
+impl Journal {
+    /// Opens the journal that goes with `manifest`, cuts a torn tail off, and leaves every segment
+    /// sealed and everything on the medium.
+    pub(crate) fn open(
+        setting: JournalSetting,
+        manifest: &Manifest,
+    ) -> Result<(Journal, JournalWriter)> {
+        let jobs = (setting.clock, setting.activity.clone());
+        let (size_bytes, records_max) = (setting.segment_size_bytes, setting.segment_records_max);
+        let time = Arc::clone(&setting.time);
+        let Recovered { files, segments, last_sequence } = recover(setting, manifest)?;
+        let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));
+        let parts = || (Arc::clone(&files), Arc::clone(&segments), Arc::clone(&sync));
+        let (with_files, with_segments, with_sync) = parts();
+        let spares =
+            Arc::new(Spares::new(with_files, with_segments, with_sync, jobs.clone(), size_bytes));
+        let (with_files, with_segments, with_sync) = parts();
+        let sealer = Arc::new(Sealer::new(with_files, with_segments, with_sync, jobs));
+        let (with_files, with_segments, with_sync) = parts();
+        let rolling = (Arc::clone(&spares), Arc::clone(&sealer));
+        let writer = JournalWriter::new(with_files, with_segments, with_sync, rolling, records_max);
+        let (with_files, with_segments, _) = parts();
+        let garbage = Garbage::new(with_files, with_segments, size_bytes, records_max);
+        Ok((Journal { files, segments, sync, spares, sealer, garbage, time }, writer))
+    }
+
+    /// The segments, from which records are read.
+    pub(crate) fn segments(&self) -> &Arc<SegmentSet> {
+        &self.segments
+    }
+
+    /// The syncs that make records durable.
+    pub(crate) fn sync(&self) -> &Arc<GroupSync> {
+        &self.sync
+    }
+
+    /// The account of records that nobody needs.
+    pub(crate) fn garbage(&self) -> &Garbage {
+        &self.garbage
+    }
+
+    /// The files of the segments.
+    pub(crate) fn files(&self) -> &SegmentFiles {
+        &self.files
+    }
+
+    /// Memory of the offsets of records in segments that are not sealed.
+    pub(crate) fn offsets_bytes(&self) -> u64 {
+        self.segments.offsets_bytes(self.sync.appended_sequence())
+    }
+
+    /// Starts the threads that sync, prepare segments and seal them.
+    pub(crate) fn start_threads(&self) -> Result<[JoinHandle<()>; 3]> {
+        let failed =
+            |error: io::Error| Error::io("start a thread for", self.files.directory(), error);
+        Ok([
+            self.sync.start_thread().map_err(failed)?,
+            self.spares.start_thread().map_err(failed)?,
+            self.sealer.start_thread().map_err(failed)?,
+        ])
+    }
+
+    /// Asks the threads to end what they are at, and to end.
+    pub(crate) fn stop_threads(&self) {
+        self.sync.stop_thread();
+        self.spares.stop_thread();
+        self.sealer.stop_thread();
+    }
+}
+
+impl JournalLink for Journal {
+    fn make_durable(&self, sequence: u64) -> Result<()> {
+        self.sync.sync_to(sequence).map(|_| ())
+    }
+
+    fn on_dropped(&self, dropped: &DroppedList) {
+        self.garbage.note_dropped(dropped);
+    }
+
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+        self.garbage.facts_without(dropped)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.time.now_ms()
+    }
+
+    fn after_manifest(&self, _flushed_sequence: u64) {
+        self.garbage.remove_retired();
+    }
+}

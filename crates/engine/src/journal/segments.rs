@@ -1,0 +1,305 @@
+//! The set of segments: records are found in it by their sequence numbers, and segments join and
+//! leave it as a whole.
+
+use std::sync::{Arc, PoisonError};
+
+use arc_swap::ArcSwap;
+use pellucid_thread::{Indivisible, Mutex};
+
+use super::files::SegmentFiles;
+use super::footer::OFFSET_LENGTH;
+use super::medium::MediumReads;
+use super::record::Record;
+use super::segment::Segment;
+use super::steps::TimedRead;
+use crate::error::{Error, Result};
+use crate::ledger::SegmentFacts;
+use crate::object::{Head, Value};
+use crate::read_mode::ReadMode;
+use crate::tally::Counting;
+
+/// The segments in order, with their first sequence numbers side by side for the search.
+#[derive(Default)]
+pub(crate) struct SegmentList {
+    firsts: Vec<u64>,
+    pub(crate) segments: Vec<Arc<Segment>>,
+}
+
+/// The location of a record: the segment's index in the list, and the record's offset in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordLocation {
+    segment: usize,
+    offset: u64,
+}
+
+impl SegmentList {
+    fn of(segments: Vec<Arc<Segment>>) -> SegmentList {
+        let firsts = segments.iter().map(|segment| segment.first_sequence).collect();
+        SegmentList { firsts, segments }
+    }
+
+    /// The segment that `sequence` belongs to, if there is one that begins early enough.
+    #[inline]
+    pub(crate) fn find(&self, sequence: u64) -> Option<&Arc<Segment>> {
+        self.segments.get(self.find_index(sequence)?)
+    }
+
+    /// The index of that segment in the list.
+    #[inline]
+    pub(crate) fn find_index(&self, sequence: u64) -> Option<usize> {
+        self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)
+    }
+
+    /// As [`SegmentList::find_index`], without a search if it is the one of the last call: entries
+    /// that are dropped together were often written together.
+    #[inline]
+    pub(super) fn find_index_near(&self, sequence: u64, last: &mut usize) -> Option<usize> {
+        let begins = self.firsts.get(*last).is_some_and(|first| *first <= sequence);
+        let is_last = begins && self.firsts.get(*last + 1).is_none_or(|next| *next > sequence);
+        if !is_last {
+            *last = self.find_index(sequence)?;
+        }
+        Some(*last)
+    }
+
+    /// Asks for the memory that [`SegmentList::locate_in`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_offset_in(&self, segment: Option<usize>, sequence: u64) {
+        if let Some(segment) = segment {
+            self.segments[segment].prefetch_offset(sequence);
+        }
+    }
+
+    /// The location of the record with `sequence`, which belongs to `segment`, if there is one.
+    #[inline]
+    pub(crate) fn locate_in(
+        &self,
+        segment: Option<usize>,
+        sequence: u64,
+    ) -> Option<RecordLocation> {
+        let segment = segment?;
+        let offset = self.segments[segment].offset(sequence)?;
+        Some(RecordLocation { segment, offset })
+    }
+
+    /// Asks for the first line of the record at `location`.
+    #[inline]
+    pub(crate) fn prefetch_beginning(&self, location: RecordLocation) {
+        self.segments[location.segment].prefetch(location.offset as usize, 1);
+    }
+
+    /// Asks for the record at `location`, which is expected to have `length` bytes.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, location: RecordLocation, length: usize) {
+        self.segments[location.segment].prefetch(location.offset as usize, length);
+    }
+
+    /// Reads the value of the record at `location`, and checks that it is that of `key` with
+    /// `sequence`.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        location: RecordLocation,
+        sequence: u64,
+        key: &[u8],
+    ) -> Result<Value> {
+        self.segments[location.segment].read_at(location.offset, sequence, key)
+    }
+}
+
+/// The segments of an open journal.
+pub(crate) struct SegmentSet {
+    files: Arc<SegmentFiles>,
+    list: ArcSwap<SegmentList>,
+    /// Held while the list is replaced.
+    change: Mutex<()>,
+    medium: MediumReads,
+}
+
+impl SegmentSet {
+    pub(super) fn new(
+        files: Arc<SegmentFiles>,
+        segments: Vec<Arc<Segment>>,
+        medium: MediumReads,
+    ) -> SegmentSet {
+        let list = ArcSwap::from_pointee(SegmentList::of(segments));
+        SegmentSet { files, list, change: Mutex::new(()), medium }
+    }
+
+    /// The segments as they are now.
+    pub(crate) fn list(&self) -> Arc<SegmentList> {
+        self.list.load_full()
+    }
+
+    /// Whether reads find their records in memory.
+    #[inline]
+    pub(crate) fn medium(&self) -> &MediumReads {
+        &self.medium
+    }
+
+    /// Changes the list of segments.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
+        let _whole = Indivisible::begin();
+        let _held = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.list.load().segments.clone();
+        change(&mut segments);
+        self.list.store(Arc::new(SegmentList::of(segments)));
+    }
+
+    /// Reads the value of `key` that was written with `sequence`. The record is expected to have
+    /// `expected_length` bytes, so that they can be fetched together. `None` if no segment has the
+    /// record: for a reader that holds no snapshot that may mean that the key was written anew
+    /// meanwhile and the record went with its segment.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        (sequence, key): (u64, &[u8]),
+        expected_length: usize,
+        mode: ReadMode,
+        steps: Option<Counting<'_>>,
+    ) -> Result<Option<Value>> {
+        let steps = steps.map(|counting| (counting, counting.now()));
+        let segments = self.list.load();
+        let Some(segment) = segments.find(sequence) else { return Ok(None) };
+        let Some(offset) = segment.offset(sequence) else {
+            // Zeros say that there is none.
+            return segment.check_offsets().map(|()| None);
+        };
+        let timed = steps.map(|it| TimedRead::begin(it, segment, (offset, expected_length)));
+        let value = if self.medium.are_slow() {
+            let stays = self.medium.stays();
+            self.read_slowly(segment, (sequence, offset), key, expected_length, mode, stays)
+        } else {
+            segment.prefetch(offset as usize, expected_length);
+            segment.read_at(offset, sequence, key)
+        };
+        if let Some(timed) = timed {
+            timed.end();
+        }
+        value.map(Some)
+    }
+
+    /// As [`SegmentSet::read`], for a scan: its snapshot keeps the record, and all pages that were
+    /// fetched stay in the page cache, because the scan comes back to each for its other records.
+    /// While reads are slow, each tells whether they still are: otherwise a scan that begins after
+    /// one slow read would ask for all of its records whether they are in memory, which takes
+    /// longer than reading them.
+    pub(crate) fn read_for_scan(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        expected_length: usize,
+        mode: ReadMode,
+    ) -> Result<Value> {
+        let segments = self.list.load();
+        let missing = || self.files.missing(sequence);
+        let segment = segments.find(sequence).ok_or_else(missing)?;
+        let Some(offset) = segment.offset(sequence) else {
+            return segment.check_offsets().and_then(|()| Err(missing()));
+        };
+        if !self.medium.are_slow() {
+            segment.prefetch(offset as usize, expected_length);
+            return segment.read_at(offset, sequence, key);
+        }
+        self.medium.measured(|| {
+            self.read_slowly(segment, (sequence, offset), key, expected_length, mode, true)
+        })
+    }
+
+    /// Reads a record from the disk, if it is not in memory.
+    #[cold]
+    fn read_slowly(
+        &self,
+        segment: &Segment,
+        (sequence, offset): (u64, u64),
+        key: &[u8],
+        expected_length: usize,
+        mode: ReadMode,
+        stays: bool,
+    ) -> Result<Value> {
+        if let Some(length) = segment.away_length(offset, expected_length) {
+            if mode == ReadMode::InMemory {
+                return Err(Error::NotInMemory);
+            }
+            let files = (self.files.file_system(), self.medium.disk_files());
+            let value = segment.read_from_disk((sequence, offset), key, (length, stays), files)?;
+            if let Some(value) = value {
+                return Ok(value);
+            }
+        }
+        segment.prefetch(offset as usize, expected_length);
+        segment.read_at(offset, sequence, key)
+    }
+
+    /// The head and the value of `key`, if the record with `sequence` is one of it that puts them:
+    /// a directory of the ledger named the sequence number alone, which may yet be another key's.
+    /// `None` says nothing: the ledger's entry has to be asked.
+    #[inline]
+    pub(crate) fn read_named(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        steps: Option<Counting<'_>>,
+    ) -> Option<(Head, Value)> {
+        if self.medium.are_slow() {
+            return None;
+        }
+        let steps = steps.map(|counting| (counting, counting.now()));
+        let segments = self.list.load();
+        let segment = segments.find(sequence)?;
+        let offset = segment.offset(sequence)?;
+        let length = segment.usual_length();
+        let timed = steps.map(|it| TimedRead::begin(it, segment, (offset, length)));
+        segment.prefetch(offset as usize, length);
+        let found = segment.read_if_of(offset, sequence, key);
+        if let Some(timed) = timed {
+            timed.end();
+        }
+        found
+    }
+
+    /// The error that the record with `sequence` is gone which must be there.
+    pub(crate) fn missing(&self, sequence: u64) -> Error {
+        self.files.missing(sequence)
+    }
+
+    /// Memory of the offsets of records in segments that are not sealed, if the last record is
+    /// `last_sequence`.
+    pub(super) fn offsets_bytes(&self, last_sequence: u64) -> u64 {
+        let list = self.list();
+        let first = list.segments.iter().find(|segment| segment.footer().is_none());
+        first.map_or(0, |first| {
+            (last_sequence + 1).saturating_sub(first.first_sequence) * OFFSET_LENGTH
+        })
+    }
+
+    /// The facts of all segments as they are now.
+    pub(crate) fn facts(&self) -> Vec<SegmentFacts> {
+        self.list().segments.iter().map(|segment| segment.facts()).collect()
+    }
+
+    /// Calls `visit` with each record there is of `first..=last`, in order. Records of collected
+    /// segments are batches of their own: what is left of a batch was written in full.
+    pub(crate) fn replay(
+        &self,
+        first: u64,
+        last: u64,
+        mut visit: impl FnMut(&Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let list = self.list();
+        let begin = list.find_index(first).unwrap_or(0);
+        for segment in &list.segments[begin.min(list.segments.len())..] {
+            let is_collected = segment.is_collected();
+            for (sequence, offset) in segment.entries() {
+                if sequence < first || sequence > last {
+                    continue;
+                }
+                let record = segment.record_with(sequence, offset)?;
+                let batch_goes_on = record.batch_goes_on && !is_collected;
+                visit(&Record { batch_goes_on, ..record })?;
+            }
+            segment.check_offsets()?;
+        }
+        Ok(())
+    }
+}

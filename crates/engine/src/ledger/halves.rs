@@ -1,0 +1,183 @@
+//! A merge in two parts: while merges are behind, two threads do one merge, each its half of the
+//! keys.
+//!
+//! One thread merges more slowly than one writer writes, and at the end of a load it would go on
+//! alone while a processor had nothing to do. In ordinary times a merge has one thread: a second
+//! one would take from requests what they need of the other processors.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pellucid_thread::{Job, schedule_for_background, start_job};
+
+use super::KeyRange;
+use super::flush::flush_all;
+use super::outputs::{Merged, write_merged};
+use super::picker::MergePlan;
+use super::state::State;
+use super::table::TableCursor;
+use super::version::Levels;
+use crate::error::{Error, Result};
+
+/// The label of a merge in profiles.
+pub(super) static COMPACTION: Job = Job::new("compaction");
+
+const THREAD_NAME: &str = "pellucid-merge";
+/// Merges are behind once level 0 holds its trigger and half of it again.
+const BEHIND: (usize, usize) = (3, 2);
+/// The fewest bytes that are merged in parts, in tables of the usual size: with less, starting and
+/// ending them is not worth it.
+const TABLES_MIN: u64 = 4;
+/// The longest wait of the first part's thread, once it is done, before it looks after the second
+/// part and after flushes again.
+const PART_WAIT: Duration = Duration::from_millis(10);
+
+/// Progress of the two parts of a merge.
+#[derive(Default)]
+struct Progress {
+    /// One of them failed: the other need not go on.
+    is_given_up: AtomicBool,
+    /// The second part has ended.
+    is_second_done: AtomicBool,
+}
+
+impl Progress {
+    fn check(&self) -> Result<()> {
+        // The error of the part that failed is told, not this one.
+        if self.is_given_up.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+}
+
+/// Says that the second part has ended, however that went.
+struct DoneNotice<'a> {
+    state: &'a State,
+    progress: &'a Progress,
+}
+
+impl Drop for DoneNotice<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.progress.is_given_up.store(true, Ordering::Release);
+        }
+        self.progress.is_second_done.store(true, Ordering::Release);
+        self.state.signals.wake_all_work();
+    }
+}
+
+/// Writes the output of a merge, in two parts if merges are behind. Under the lock on jobs.
+pub(super) fn write_merge(state: &State, plan: &MergePlan, levels: &Levels) -> Result<Merged> {
+    let middle = match should_halve(state, plan, levels) {
+        true => middle_key(plan)?,
+        false => None,
+    };
+    let write_whole =
+        || write_merged(state, plan, levels, &KeyRange::EVERYTHING, || give_way(state));
+    let Some(middle) = middle else { return write_whole() };
+    let progress = Progress::default();
+    let second = || write_second(state, plan, levels, &middle, &progress);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(THREAD_NAME.to_owned());
+        let Ok(thread) = thread.spawn_scoped(scope, second) else { return write_whole() };
+        let first = write_first(state, plan, levels, &middle, &progress);
+        if first.is_err() {
+            progress.is_given_up.store(true, Ordering::Release);
+        }
+        let second = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok(first.and(second)),
+            (Err(error), Ok(written)) | (Ok(written), Err(error)) => {
+                state.files.remove(written.numbers());
+                Err(error)
+            }
+            // The part that was given up says so; the other one says why.
+            (Err(Error::Closed), Err(error)) | (Err(error), Err(_)) => Err(error),
+        }
+    })
+}
+
+fn should_halve(state: &State, plan: &MergePlan, levels: &Levels) -> bool {
+    let (options, (times, of)) = (&state.options, BEHIND);
+    let is_behind = levels.level(0).len() >= options.level_0_trigger.max(1) * times / of;
+    let bytes_min = TABLES_MIN * options.table_size_bytes;
+    options.merges_in_parts && is_behind && plan.size_bytes() >= bytes_min
+}
+
+/// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
+fn give_way(state: &State) -> Result<()> {
+    pellucid_thread::give_way();
+    flush_all(state)?;
+    state.signals.check_open()
+}
+
+/// The part below `middle`, and the flushes that come meanwhile, until the other part is done.
+fn write_first(
+    state: &State,
+    plan: &MergePlan,
+    levels: &Levels,
+    middle: &[u8],
+    progress: &Progress,
+) -> Result<Merged> {
+    let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(middle) };
+    let merged = write_merged(state, plan, levels, &range, || {
+        progress.check()?;
+        give_way(state)
+    })?;
+    let flushed = flush_until_second_is_done(state, progress);
+    flushed.inspect_err(|_| state.files.remove(merged.numbers()))?;
+    Ok(merged)
+}
+
+fn flush_until_second_is_done(state: &State, progress: &Progress) -> Result<()> {
+    let is_done = || progress.is_second_done.load(Ordering::Acquire);
+    loop {
+        flush_all(state)?;
+        if is_done() {
+            return Ok(());
+        }
+        state.signals.wait_while(PART_WAIT, || state.versions.sealed() == 0 && !is_done());
+    }
+}
+
+/// The part from `middle` on, on a thread of its own.
+fn write_second(
+    state: &State,
+    plan: &MergePlan,
+    levels: &Levels,
+    middle: &[u8],
+    progress: &Progress,
+) -> Result<Merged> {
+    let _notice = DoneNotice { state, progress };
+    let _job = start_job(&COMPACTION);
+    // Where it is refused, requests wait for this thread as long as the kernel likes.
+    let _ = schedule_for_background();
+    let range = KeyRange { start: Bound::Included(middle), end: Bound::Unbounded };
+    let merged = write_merged(state, plan, levels, &range, || {
+        pellucid_thread::give_way();
+        progress.check()?;
+        state.signals.check_open()
+    });
+    merged.inspect_err(|_| progress.is_given_up.store(true, Ordering::Release))
+}
+
+/// A key with about half of what is merged before it: the middle by size of the tables' own middle
+/// keys.
+fn middle_key(plan: &MergePlan) -> Result<Option<Vec<u8>>> {
+    let mut middles = Vec::new();
+    for table in plan.tables() {
+        let mut cursor = TableCursor::new(std::sync::Arc::clone(table));
+        cursor.seek_middle()?;
+        if let Some(entry) = cursor.entry() {
+            middles.push((entry.key.to_vec(), table.facts().size_bytes));
+        }
+    }
+    middles.sort_unstable();
+    let mut rest_bytes = plan.size_bytes() / 2;
+    let is_half = |(_, size_bytes): &(Vec<u8>, u64)| {
+        let is_within = *size_bytes > rest_bytes;
+        rest_bytes = rest_bytes.saturating_sub(*size_bytes);
+        is_within
+    };
+    let middle = middles.iter().position(is_half);
+    Ok(middle.map(|place| middles.swap_remove(place).0))
+}

@@ -1,0 +1,184 @@
+//! The choice of the tables that are merged next.
+
+use std::sync::Arc;
+
+use super::LedgerOptions;
+use super::merge::{RunCursor, Source, runs};
+use super::table::{Table, TableFacts};
+use super::version::{LEVELS, Levels};
+
+/// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
+const LEVEL_0_TABLES_MAX: usize = 16;
+
+/// A merge that is to be done: its tables, and the level that they go to.
+pub(super) struct MergePlan {
+    /// Tables by level, from the uppermost.
+    inputs: Vec<(usize, Vec<Arc<Table>>)>,
+    to: usize,
+}
+
+/// The size that level `level` should not be above.
+fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
+    let factor = options.level_factor.saturating_pow(level.saturating_sub(1) as u32);
+    options.level_base_bytes.saturating_mul(factor)
+}
+
+/// The urgency of a level's merge: above 1 it is due.
+fn score(options: &LedgerOptions, levels: &Levels, level: usize) -> f64 {
+    match level {
+        0 => levels.level(0).len() as f64 / options.level_0_trigger.max(1) as f64,
+        _ => levels.size_bytes(level) as f64 / target_bytes(options, level).max(1) as f64,
+    }
+}
+
+/// True if the level calls for a merge.
+pub(super) fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
+    match level {
+        0 => levels.level(0).len() >= options.level_0_trigger.max(1),
+        _ => levels.size_bytes(level) > target_bytes(options, level),
+    }
+}
+
+/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are
+/// due, and what another level has beyond its target. At rest it is zero.
+pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
+    (0..LEVELS - 1)
+        .filter(|level| is_due(options, levels, *level))
+        .map(|level| {
+            let target = if level == 0 { 0 } else { target_bytes(options, level) };
+            levels.size_bytes(level).saturating_sub(target)
+        })
+        .sum()
+}
+
+/// The ends of what the keys of `tables` span.
+fn span(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
+    let smallest = tables.iter().map(|table| &table.facts().smallest[..]).min()?;
+    let largest = tables.iter().map(|table| &table.facts().largest[..]).max()?;
+    Some((smallest, largest))
+}
+
+impl MergePlan {
+    /// The merge that is most urgent, if one is due.
+    pub(super) fn pick(options: &LedgerOptions, levels: &Levels) -> Option<MergePlan> {
+        let due = (0..LEVELS - 1).filter(|level| is_due(options, levels, *level));
+        let scored = due.map(|level| (level, score(options, levels, level)));
+        let (level, _) = scored.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let upper = match level {
+            0 => oldest_of_level_0(levels),
+            _ => vec![cheapest(levels, level)?],
+        };
+        let (smallest, largest) = span(&upper)?;
+        let lower = levels.overlapping(level + 1, smallest, largest);
+        Some(MergePlan { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
+    }
+
+    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or
+    /// of a table below, with what it overlaps in the next level, or by itself where nothing lies
+    /// below it. Tables whose entries a snapshot may still need from below the expired ones are
+    /// left alone.
+    pub(super) fn of_stale(
+        levels: &Levels,
+        now_ms: u64,
+        oldest_snapshot: Option<u64>,
+    ) -> Option<MergePlan> {
+        let is_stale = |table: &Arc<Table>| {
+            table.is_stale(now_ms)
+                && oldest_snapshot.is_none_or(|oldest| oldest >= table.facts().highest_sequence)
+        };
+        let (level, table) = levels.all().find(|(_, table)| is_stale(table))?;
+        let upper = match level {
+            0 => oldest_of_level_0(levels),
+            _ => vec![Arc::clone(table)],
+        };
+        let (smallest, largest) = span(&upper)?;
+        let lies_above = (level + 1..LEVELS)
+            .any(|below| !levels.overlapping(below, smallest, largest).is_empty());
+        if level > 0 && !lies_above {
+            return Some(MergePlan { inputs: vec![(level, upper)], to: level });
+        }
+        let to = (level + 1).min(LEVELS - 1);
+        let lower = levels.overlapping(to, smallest, largest);
+        Some(MergePlan { inputs: vec![(level, upper), (to, lower)], to })
+    }
+
+    /// The merge of everything into one level; `None` if nothing would come of it.
+    pub(super) fn of_all(levels: &Levels, now_ms: u64) -> Option<MergePlan> {
+        let to = levels.deepest()?.max(1);
+        let mut inputs = Vec::new();
+        for level in 0..=to {
+            if !levels.level(level).is_empty() {
+                inputs.push((level, levels.level(level).to_vec()));
+            }
+        }
+        let is_done = matches!(&inputs[..], [(level, tables)]
+            if *level == to
+                && tables.iter().all(|table| table.droppable() == 0 && !table.is_stale(now_ms)));
+        (!is_done).then_some(MergePlan { inputs, to })
+    }
+
+    /// The tables that go into it.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.inputs.iter().flat_map(|(_, tables)| tables)
+    }
+
+    /// Bytes of the tables that go into it.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.tables().map(|table| table.facts().size_bytes).sum()
+    }
+
+    /// The level that the outcome goes to.
+    pub(super) fn to(&self) -> usize {
+        self.to
+    }
+
+    /// The uppermost level that tables come from.
+    pub(super) fn from(&self) -> usize {
+        self.inputs.first().map_or(0, |(level, _)| *level)
+    }
+
+    /// True if the tables can go to the next level as they are.
+    pub(super) fn is_move(&self, options: &LedgerOptions, levels: &Levels) -> bool {
+        let [(from, upper), (_, lower)] = &self.inputs[..] else { return false };
+        let mut by_key: Vec<&TableFacts> = upper.iter().map(|table| table.facts()).collect();
+        by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        let apart = by_key.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
+        // Small tables are merged, or a level would fill up with them.
+        let large = *from > 0
+            || by_key.iter().all(|facts| facts.size_bytes >= options.table_size_bytes / 2);
+        // At the deepest level tombstones can go, so there they are rewritten.
+        let deepest = levels.deepest().is_none_or(|deepest| deepest <= self.to);
+        let tombstones = upper.iter().any(|table| table.tombstones() > 0);
+        lower.is_empty() && apart && large && !(deepest && tombstones)
+    }
+
+    /// The entries of its tables, each level's in order.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for (level, tables) in &self.inputs {
+            match level {
+                0 => sources.extend(runs(tables)),
+                _ => sources.push(Source::Run(RunCursor::new(tables.as_slice().into()))),
+            }
+        }
+        sources
+    }
+}
+
+/// The tables of level 0 that are merged first: nothing older than a merged entry stays above it.
+fn oldest_of_level_0(levels: &Levels) -> Vec<Arc<Table>> {
+    let tables = levels.level(0);
+    tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
+}
+
+/// The table of a level whose merge rewrites the least of the next level for its size.
+fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
+    let cost = |table: &Arc<Table>| {
+        let facts = table.facts();
+        let below = levels.overlapping(level + 1, &facts.smallest, &facts.largest);
+        let bytes: u64 = below.iter().map(|table| table.facts().size_bytes).sum();
+        bytes as f64 / facts.size_bytes as f64
+    };
+    let costs = levels.level(level).iter().map(|table| (table, cost(table)));
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(table, _)| Arc::clone(table))
+}

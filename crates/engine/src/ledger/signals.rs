@@ -1,0 +1,191 @@
+//! The signals between writers and the thread in the background: work, room, failure, the end.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pellucid_thread::{Condvar, Mutex, MutexGuard};
+
+use crate::error::{Error, Result};
+
+/// Outcome of a wait for room.
+pub(super) enum Room {
+    /// There is room.
+    Free,
+    /// There is none so far.
+    Full,
+    /// There is none, and no thread that makes some.
+    Unattended,
+}
+
+#[derive(Default)]
+struct Troubles {
+    /// The background thread runs.
+    has_thread: bool,
+    /// Reason for refusing all further writes.
+    failure: Option<Error>,
+    /// Reason for putting jobs off for a while.
+    shortage: Option<Error>,
+}
+
+/// The signals of a ledger.
+///
+/// Whoever changes something that others wait for calls a `wake` method afterwards. These take the
+/// lock under which waiters look, so no wake-up is lost.
+pub(super) struct Signals {
+    troubles: Mutex<Troubles>,
+    work: Condvar,
+    room: Condvar,
+    has_failed: AtomicBool,
+    is_closing: AtomicBool,
+}
+
+impl Signals {
+    pub(super) fn new() -> Signals {
+        Signals {
+            troubles: Mutex::default(),
+            work: Condvar::for_work(),
+            room: Condvar::new(),
+            has_failed: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    #[track_caller]
+    fn lock(&self) -> MutexGuard<'_, Troubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the background thread runs.
+    pub(super) fn set_thread(&self, has_thread: bool) {
+        self.lock().has_thread = has_thread;
+    }
+
+    /// True if no further write is taken.
+    #[inline]
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// True once the ledger is being closed.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// An error once the ledger is being closed.
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.is_closing() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// The failure, if there was one.
+    pub(super) fn check(&self) -> Result<()> {
+        self.lock().failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// The present failure or shortage, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let troubles = self.lock();
+        troubles.failure.as_ref().or(troubles.shortage.as_ref()).map(Error::to_string)
+    }
+
+    /// Has jobs end as soon as they can, and wakes all who wait.
+    pub(super) fn close(&self) {
+        let _lock = self.lock();
+        self.is_closing.store(true, Ordering::Release);
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Refuses all further writes because of `error`. A full disk passes, as does a want of
+    /// descriptors, and closing is no failure; none of them comes here.
+    pub(super) fn fail(&self, error: &Error) {
+        let mut troubles = self.lock();
+        if troubles.failure.is_none() {
+            troubles.failure = Some(Error::Poisoned { cause: error.to_string() });
+        }
+        self.has_failed.store(true, Ordering::Release);
+        self.room.notify_all();
+    }
+
+    /// Notes how a job ended.
+    pub(super) fn note_outcome<T>(&self, outcome: &Result<T>) {
+        match outcome {
+            Ok(_) => self.lock().shortage = None,
+            Err(Error::Closed) => {}
+            Err(error) if error.passes() => {
+                self.lock().shortage = Some(error.clone());
+                self.room.notify_all();
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Wakes the thread in the background.
+    pub(super) fn wake_work(&self) {
+        let _lock = self.lock();
+        self.work.notify_one();
+    }
+
+    /// Wakes all threads that do jobs.
+    pub(super) fn wake_all_work(&self) {
+        let _lock = self.lock();
+        self.work.notify_all();
+    }
+
+    /// Wakes the writers that wait for room.
+    pub(super) fn wake_room(&self) {
+        let _lock = self.lock();
+        self.room.notify_all();
+    }
+
+    /// Waits until `is_due`, or until the ledger is being closed: false then. Looks again at least
+    /// every `look_after`.
+    pub(super) fn wait_for_work(&self, look_after: Duration, is_due: impl Fn() -> bool) -> bool {
+        let mut lock = self.lock();
+        loop {
+            if self.is_closing() {
+                return false;
+            }
+            if is_due() {
+                return true;
+            }
+            lock = match self.work.wait_timeout(lock, look_after) {
+                Ok((lock, _)) => lock,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Waits while `is_waiting`, for `duration` at most.
+    pub(super) fn wait_while(&self, duration: Duration, is_waiting: impl Fn() -> bool) {
+        drop(self.work.wait_timeout_while(self.lock(), duration, |_| is_waiting()));
+    }
+
+    /// Waits until `is_free`, for `duration` at most. An error says that there will be no room, or
+    /// that there is a shortage now.
+    pub(super) fn wait_for_room(
+        &self,
+        duration: Duration,
+        is_free: impl Fn() -> bool,
+    ) -> Result<Room> {
+        let mut troubles = self.lock();
+        if let Some(failure) = &troubles.failure {
+            return Err(failure.clone());
+        }
+        if is_free() {
+            return Ok(Room::Free);
+        }
+        self.check_open()?;
+        if !troubles.has_thread {
+            return Ok(Room::Unattended);
+        }
+        if let Some(shortage) = troubles.shortage.take() {
+            // The next attempt sets it again. Meanwhile the caller may free some room.
+            return Err(shortage);
+        }
+        self.work.notify_one();
+        drop(self.room.wait_timeout(troubles, duration));
+        Ok(Room::Full)
+    }
+}

@@ -1,0 +1,187 @@
+//! The files of the tree's tables: written, opened, removed.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_io::FileSystem;
+use pellucid_thread::{Mutex, MutexGuard};
+
+use super::table::{
+    Directories, PlacesBuilder, Table, TableFacts, TableMemory, TableShape, TableWriter,
+    WriterTimes, table_folder, table_path,
+};
+use super::{DroppedList, LedgerOptions};
+use crate::error::{Error, Result};
+
+/// Tables that are written at once: by the two parts of a merge, and by the flush that interrupts
+/// it. Each closes its table at its share of a job's memory.
+const WRITERS_MAX: usize = 3;
+/// The share of a job's memory that its list of dropped entries may take.
+const DROPPED_SHARE: u64 = 24;
+
+/// A table that was written, with the directories for which there was room.
+pub(super) struct WrittenTable {
+    facts: TableFacts,
+    directories: Directories,
+}
+
+impl WrittenTable {
+    /// The number of its file.
+    pub(super) fn number(&self) -> u64 {
+        self.facts.number
+    }
+}
+
+/// The table files of a store.
+pub(super) struct TableFiles {
+    fs: Arc<dyn FileSystem>,
+    directory: PathBuf,
+    store_identity: u64,
+    shape: TableShape,
+    with_prefixes: bool,
+    job_memory_bytes: u64,
+    /// The memory held of tables.
+    memory: Arc<TableMemory>,
+    /// Memory in which the keys of tables are collected while they are written: that of the flush
+    /// and those of the merge, kept because freed memory is not always reused.
+    builders: Mutex<Vec<PlacesBuilder>>,
+    next_number: AtomicU64,
+    /// The most memory that a job took for a table.
+    jobs_peak_bytes: AtomicU64,
+}
+
+impl TableFiles {
+    pub(super) fn new(
+        fs: Arc<dyn FileSystem>,
+        directory: PathBuf,
+        store_identity: u64,
+        next_number: u64,
+        options: &LedgerOptions,
+        memory: Arc<TableMemory>,
+    ) -> TableFiles {
+        TableFiles {
+            fs,
+            directory,
+            store_identity,
+            shape: TableShape {
+                block_size_bytes: options.block_size_bytes,
+                filter_bits_per_key: options.filter_bits_per_key,
+                clock: options.clock,
+                rules: Arc::clone(&options.rules),
+            },
+            with_prefixes: options.knows_stems,
+            job_memory_bytes: options.job_memory_bytes,
+            memory,
+            builders: Mutex::default(),
+            next_number: AtomicU64::new(next_number),
+            jobs_peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn fs(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
+    /// The folder of the store.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn store_identity(&self) -> u64 {
+        self.store_identity
+    }
+
+    pub(super) fn memory(&self) -> &Arc<TableMemory> {
+        &self.memory
+    }
+
+    pub(super) fn jobs_peak_bytes(&self) -> u64 {
+        self.jobs_peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The number that the next file gets.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number.load(Ordering::Relaxed)
+    }
+
+    /// A number for a file.
+    pub(super) fn take_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Creates the file of table `number`.
+    pub(super) fn create(&self, number: u64) -> Result<TableWriter> {
+        let (identity, shape) = (self.store_identity, self.shape.clone());
+        let writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
+        Ok(writer.with_memory(self.take_builder()))
+    }
+
+    /// The memory at which a writer's table is full.
+    pub(super) fn writer_memory_max_bytes(&self) -> u64 {
+        self.job_memory_bytes / WRITERS_MAX as u64
+    }
+
+    /// Writes the rest of a table, syncs it, and makes its directories.
+    pub(super) fn finish(&self, writer: TableWriter) -> Result<(WrittenTable, WriterTimes)> {
+        self.jobs_peak_bytes.fetch_max(writer.memory_bytes(), Ordering::Relaxed);
+        let new = writer.finish()?;
+        let directories = new.places.finish(new.blocks, self.with_prefixes, &self.memory);
+        self.give_back(new.places);
+        Ok((WrittenTable { facts: new.facts, directories }, new.times))
+    }
+
+    /// Opens tables that were just written, and makes their names durable.
+    pub(super) fn open(&self, tables: Vec<WrittenTable>) -> Result<Vec<Arc<Table>>> {
+        let folder = table_folder(&self.directory);
+        self.fs.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
+        let open = |new: WrittenTable| {
+            let mut table =
+                Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
+            table.count_memory(&self.memory);
+            table.give_directories(new.directories);
+            table.prefault();
+            Ok(Arc::new(table))
+        };
+        tables.into_iter().map(open).collect()
+    }
+
+    /// Removes files of tables that no manifest names. The next opening of the store removes those
+    /// that cannot be removed now.
+    pub(super) fn remove(&self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            let _ = self.fs.remove(&table_path(&self.directory, number));
+        }
+    }
+
+    /// An empty list of entries that a job drops.
+    pub(super) fn dropped_list(&self) -> DroppedList {
+        let number = self.take_number();
+        let path = table_folder(&self.directory).join(format!("{number:016x}.dropped.new"));
+        let limit_bytes = self.job_memory_bytes / DROPPED_SHARE;
+        DroppedList::spilling(&self.fs, path, limit_bytes as usize)
+    }
+
+    /// Makes the missing directories of an open table, unless `is_wanted` says no meanwhile.
+    pub(super) fn make_directories(&self, table: &Table, is_wanted: impl Fn() -> bool) {
+        let mut builder = self.take_builder();
+        let rules = (&*self.shape.rules, self.with_prefixes);
+        table.make_directories(&self.memory, &mut builder, rules, is_wanted);
+        self.give_back(builder);
+    }
+
+    fn lock_builders(&self) -> MutexGuard<'_, Vec<PlacesBuilder>> {
+        self.builders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_builder(&self) -> PlacesBuilder {
+        self.lock_builders().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, builder: PlacesBuilder) {
+        let mut builders = self.lock_builders();
+        if builders.len() < WRITERS_MAX {
+            builders.push(builder);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The current version of the tree, and the manifest that makes the next one current.
+//!
+//! Locks, in the order in which they are taken: `committed` (one commit at a time; held while the
+//! manifest is written), `swapping` (held for moments; neither writers nor readers wait for a disk
+//! behind it).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use pellucid_thread::{Indivisible, Mutex, MutexGuard};
+
+use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
+use super::table::Table;
+use super::table_files::TableFiles;
+use super::version::{Levels, SealedMemtable, Version};
+use super::{DroppedList, JournalLink, LedgerOptions};
+use crate::manifest::{Manifest, SegmentFacts, WriteFailure};
+
+/// Level 0 may hold this many times the tables that make its merge due before writes are delayed:
+/// while they are merged, others come.
+const LEVEL_0_PATIENCE: usize = 3;
+/// Delay of a write for each table of level 0 above that, and for each sealed memtable but the
+/// first two.
+const WRITE_DELAY_STEP_NS: u64 = 500;
+/// The longest delay: at 50,000 writes a second every merge catches up.
+const WRITE_DELAY_MAX_NS: u64 = 20_000;
+
+/// A change of the tree's tables.
+#[derive(Default)]
+pub(super) struct Edit {
+    /// Numbers of tables that go.
+    pub(super) removed: Vec<u64>,
+    /// Tables that come, with their levels.
+    pub(super) added: Vec<(usize, Arc<Table>)>,
+    /// The oldest sealed memtable is in tables now, and with it every record up to this.
+    pub(super) flushed_sequence: Option<u64>,
+    /// Entries that went.
+    pub(super) dropped: DroppedList,
+}
+
+/// The state of the manifest on the medium.
+struct Committed {
+    edition: u64,
+    flushed_sequence: u64,
+}
+
+/// The versions of a tree.
+pub(super) struct VersionSet {
+    current: ArcSwap<Version>,
+    committed: Mutex<Committed>,
+    swapping: Mutex<()>,
+    flushed_sequence: AtomicU64,
+    /// Sealed memtables; one that a large batch has made larger counts as several.
+    sealed: AtomicUsize,
+    write_delay_ns: AtomicU64,
+    /// The memory of memtables that were flushed.
+    pool: Arc<MemoryPool>,
+    memtable_size_bytes: u64,
+    with_prefixes: bool,
+    /// Tables of level 0 from which on writes are delayed.
+    level_0_max: usize,
+}
+
+#[track_caller]
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl VersionSet {
+    /// The tables of `manifest`, and an empty memtable.
+    pub(super) fn new(options: &LedgerOptions, levels: Levels, manifest: &Manifest) -> VersionSet {
+        let memtable_size_bytes = options.memtable_size_bytes;
+        let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(memtable_size_bytes)));
+        let active = Arc::new(Memtable::new(memtable_size_bytes, options.knows_stems, &pool));
+        let flushed_sequence = manifest.flushed_sequence;
+        let versions = VersionSet {
+            current: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
+            committed: Mutex::new(Committed { edition: manifest.edition, flushed_sequence }),
+            swapping: Mutex::new(()),
+            flushed_sequence: AtomicU64::new(flushed_sequence),
+            sealed: AtomicUsize::new(0),
+            write_delay_ns: AtomicU64::new(0),
+            pool,
+            memtable_size_bytes,
+            with_prefixes: options.knows_stems,
+            level_0_max: LEVEL_0_PATIENCE * options.level_0_trigger,
+        };
+        versions.note_debt(&versions.load());
+        versions
+    }
+
+    /// The current version, for a moment.
+    #[inline]
+    pub(super) fn load(&self) -> Guard<Arc<Version>> {
+        self.current.load()
+    }
+
+    /// The current version, for as long as the caller likes.
+    pub(super) fn load_full(&self) -> Arc<Version> {
+        self.current.load_full()
+    }
+
+    /// Every record up to it is in the tables of the committed manifest.
+    #[inline]
+    pub(super) fn flushed_sequence(&self) -> u64 {
+        self.flushed_sequence.load(Ordering::Acquire)
+    }
+
+    /// The delay that each write should take now.
+    #[inline]
+    pub(super) fn write_delay_ns(&self) -> u64 {
+        self.write_delay_ns.load(Ordering::Relaxed)
+    }
+
+    /// Sealed memtables that wait for their flush; one above the usual size counts as several.
+    #[inline]
+    pub(super) fn sealed(&self) -> usize {
+        self.sealed.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are kept for memtables to come.
+    pub(super) fn pooled_bytes(&self) -> u64 {
+        self.pool.kept_bytes()
+    }
+
+    /// The manifest that a commit would write now, with the segments that `segments` says, and the
+    /// version that it describes.
+    pub(super) fn capture<T>(
+        &self,
+        files: &TableFiles,
+        time_mark_ms: u64,
+        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+    ) -> (Manifest, Arc<Version>, T) {
+        let committed = lock(&self.committed);
+        let version = self.load_full();
+        let (segments, rest) = segments();
+        let manifest = Manifest {
+            store_identity: files.store_identity(),
+            edition: committed.edition,
+            flushed_sequence: committed.flushed_sequence,
+            next_file_number: files.next_number(),
+            time_mark_ms,
+            tables: version.levels.facts(),
+            segments,
+        };
+        (manifest, version, rest)
+    }
+
+    /// Returns once no commit is under way: all entries that the version lacks were handed to the
+    /// link.
+    pub(super) fn settle(&self) {
+        drop(lock(&self.committed));
+    }
+
+    /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
+    /// lock.
+    pub(super) fn seal(&self, last_sequence: u64) {
+        let size_bytes = self.memtable_size_bytes;
+        let active = Arc::new(Memtable::new(size_bytes, self.with_prefixes, &self.pool));
+        let _swapping = lock(&self.swapping);
+        let current = self.load();
+        let memtable = Arc::clone(&current.active);
+        let highest = memtable.highest_sequence();
+        assert!(highest <= last_sequence, "entry {highest} is above the last one, {last_sequence}");
+        let mut sealed = vec![SealedMemtable { memtable, last_sequence }];
+        sealed.extend(current.sealed.iter().cloned());
+        self.swap(Version { active, sealed, levels: current.levels.clone() });
+    }
+
+    /// Makes `version` the current one. Under the lock `swapping`.
+    fn swap(&self, version: Version) {
+        self.note_debt(&version);
+        let usual_bytes = self.memtable_size_bytes.max(1);
+        let size_of = |sealed: &SealedMemtable| {
+            (sealed.memtable.size_bytes() / usual_bytes).clamp(1, u64::from(u32::MAX)) as usize
+        };
+        self.sealed.store(version.sealed.iter().map(size_of).sum(), Ordering::Release);
+        self.current.store(Arc::new(version));
+    }
+
+    fn note_debt(&self, version: &Version) {
+        let tables = version.levels.level(0).len().saturating_sub(self.level_0_max);
+        let debt = tables + version.sealed.len().saturating_sub(2);
+        let delay = (debt as u64 * WRITE_DELAY_STEP_NS).min(WRITE_DELAY_MAX_NS);
+        self.write_delay_ns.store(delay, Ordering::Relaxed);
+    }
+
+    /// Writes a manifest with the edit in it, makes it the current version, and calls `swapped`. If
+    /// the manifest could not be written, nothing has changed here.
+    pub(super) fn commit(
+        &self,
+        edit: &Edit,
+        files: &TableFiles,
+        link: &dyn JournalLink,
+        swapped: impl FnOnce(),
+    ) -> Result<(), WriteFailure> {
+        let _whole = Indivisible::begin();
+        let mut committed = lock(&self.committed);
+        let levels = self.load().levels.edited(&edit.removed, &edit.added);
+        let manifest = Manifest {
+            store_identity: files.store_identity(),
+            edition: committed.edition + 1,
+            flushed_sequence: edit.flushed_sequence.unwrap_or(committed.flushed_sequence),
+            next_file_number: files.next_number(),
+            tables: levels.facts(),
+            time_mark_ms: link.now_ms(),
+            segments: link.segment_facts(&edit.dropped),
+        };
+        assert!(
+            manifest.flushed_sequence >= committed.flushed_sequence,
+            "the flushed sequence number only rises"
+        );
+        manifest.write(files.fs(), files.directory())?;
+        committed.edition = manifest.edition;
+        committed.flushed_sequence = manifest.flushed_sequence;
+        self.flushed_sequence.store(manifest.flushed_sequence, Ordering::Release);
+        {
+            let _swapping = lock(&self.swapping);
+            let current = self.load();
+            let mut sealed = current.sealed.clone();
+            if let Some(flushed_sequence) = edit.flushed_sequence {
+                let oldest = sealed.pop().expect("the memtable that was flushed is still there");
+                assert_eq!(oldest.last_sequence, flushed_sequence, "the oldest is flushed first");
+            }
+            self.swap(Version { active: Arc::clone(&current.active), sealed, levels });
+        }
+        swapped();
+        // Still under the lock on commits: the next one's segment facts hold these bytes already.
+        link.on_dropped(&edit.dropped);
+        link.after_manifest(manifest.flushed_sequence);
+        Ok(())
+    }
+}

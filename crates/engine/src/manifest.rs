@@ -1,0 +1,408 @@
+//! The manifest: which files make up the store (docs/format.md, Manifest).
+//!
+//! It is replaced as a whole: written beside the old one, synced, renamed over it, the folder
+//! synced, and read back. Files that only the old one names are removed after that.
+
+use std::path::{Path, PathBuf};
+
+use pellucid_io::FileSystem;
+
+use crate::codec::{
+    FILE_HEADER_LENGTH, FileHeader, FileKind, INTERNAL_KEY_LENGTH_MAX, checksum, checksum_seed,
+};
+use crate::error::{Error, Result};
+use crate::ledger::{LEVELS, TableFacts};
+
+const MANIFEST_NAME: &str = "manifest";
+const MANIFEST_NEW_NAME: &str = "manifest.new";
+/// A manifest above this size was not written by us: 1 GiB names some 10 million tables.
+const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
+
+/// What the manifest holds of a journal segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentFacts {
+    /// The segment's number.
+    pub(crate) number: u64,
+    /// Its first sequence number.
+    pub(crate) first_sequence: u64,
+    /// Its last sequence number, 0 while it is not sealed.
+    pub(crate) last_sequence: u64,
+    /// Size of its file.
+    pub(crate) size_bytes: u64,
+    /// Record bytes that the ledger is known to name no more and nothing else needs.
+    pub(crate) dead_bytes: u64,
+    /// Record bytes of markers (tombstones, expired values) that the ledger names no more.
+    pub(crate) marker_bytes: u64,
+}
+
+/// The files of a store at a moment, and the numbers that go on from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Identity of the store.
+    pub(crate) store_identity: u64,
+    /// One more with each writing.
+    pub(crate) edition: u64,
+    /// Every record up to it is in the tables; replay starts after it.
+    pub(crate) flushed_sequence: u64,
+    /// The number of the next table.
+    pub(crate) next_file_number: u64,
+    /// The time by which entries had expired: it never goes back, even if the clock does.
+    pub(crate) time_mark_ms: u64,
+    /// The tables and their levels.
+    pub(crate) tables: Vec<(u8, TableFacts)>,
+    /// The journal's segments.
+    pub(crate) segments: Vec<SegmentFacts>,
+}
+
+/// Why a manifest was not written.
+pub(crate) struct WriteFailure {
+    /// What went wrong.
+    pub(crate) error: Error,
+    /// Whether the new manifest may be the one that the next open finds.
+    pub(crate) may_be_in_place: bool,
+}
+
+/// The manifest's file in the folder of a store.
+pub(crate) fn manifest_path(directory: &Path) -> PathBuf {
+    directory.join(MANIFEST_NAME)
+}
+
+impl Manifest {
+    /// The manifest of a store that has nothing yet; it is not written so.
+    pub(crate) fn empty(store_identity: u64) -> Manifest {
+        Manifest {
+            store_identity,
+            edition: 0,
+            flushed_sequence: 0,
+            next_file_number: 1,
+            time_mark_ms: 0,
+            tables: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// Reads the manifest of the store in `directory`; `None` if there is no such file.
+    pub(crate) fn read(fs: &dyn FileSystem, directory: &Path) -> Result<Option<Manifest>> {
+        let path = manifest_path(directory);
+        if !fs.exists(&path) {
+            return Ok(None);
+        }
+        let bytes = read_file(fs, &path)?;
+        Manifest::decode(&bytes, &path).map(Some)
+    }
+
+    /// Makes this the manifest of the store in `directory`.
+    pub(crate) fn write(
+        &self,
+        fs: &dyn FileSystem,
+        directory: &Path,
+    ) -> std::result::Result<(), WriteFailure> {
+        let bytes = self.encode();
+        let path = manifest_path(directory);
+        let new_path = directory.join(MANIFEST_NEW_NAME);
+        let prepared = (|| {
+            let file = fs.create(&new_path)?;
+            file.write_all_at(&bytes, 0)?;
+            file.sync()
+        })();
+        prepared.map_err(|error| WriteFailure {
+            error: Error::io("write", &new_path, error),
+            may_be_in_place: false,
+        })?;
+        let put_in_place = fs.rename(&new_path, &path).and_then(|()| fs.sync_directory(directory));
+        let read_back = put_in_place
+            .map_err(|error| Error::io("put in place", &path, error))
+            .and_then(|()| read_file(fs, &path));
+        match read_back {
+            Ok(found) if found == bytes => Ok(()),
+            Ok(_) => {
+                let error =
+                    Error::corruption(&path, 0, "what was read back is not what was written");
+                Err(WriteFailure { error, may_be_in_place: true })
+            }
+            Err(error) => Err(WriteFailure { error, may_be_in_place: true }),
+        }
+    }
+
+    /// Removes what an interrupted writing left behind.
+    pub(crate) fn remove_unfinished(fs: &dyn FileSystem, directory: &Path) -> Result<()> {
+        let path = directory.join(MANIFEST_NEW_NAME);
+        if fs.exists(&path) {
+            fs.remove(&path).map_err(|error| Error::io("remove", &path, error))?;
+        }
+        Ok(())
+    }
+
+    fn seed(store_identity: u64, edition: u64) -> u32 {
+        checksum_seed(&[store_identity, edition])
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let header = FileHeader::new(FileKind::Manifest, self.store_identity, self.edition);
+        let mut out = header.encode().to_vec();
+        let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
+        put(&self.flushed_sequence.to_le_bytes());
+        put(&self.next_file_number.to_le_bytes());
+        put(&self.time_mark_ms.to_le_bytes());
+        put(&(self.tables.len() as u32).to_le_bytes());
+        put(&(self.segments.len() as u32).to_le_bytes());
+        for (level, table) in &self.tables {
+            put(&[*level, 0, 0, 0, 0, 0, 0, 0]);
+            let numbers = [
+                table.number,
+                table.size_bytes,
+                table.entries,
+                table.lowest_sequence,
+                table.highest_sequence,
+            ];
+            numbers.iter().for_each(|number| put(&number.to_le_bytes()));
+            for key in [&table.smallest, &table.largest] {
+                put(&(key.len() as u16).to_le_bytes());
+                put(key);
+            }
+        }
+        for segment in &self.segments {
+            let numbers = [
+                segment.number,
+                segment.first_sequence,
+                segment.last_sequence,
+                segment.size_bytes,
+                segment.dead_bytes,
+                segment.marker_bytes,
+            ];
+            numbers.iter().for_each(|number| put(&number.to_le_bytes()));
+        }
+        let sum =
+            checksum(Manifest::seed(self.store_identity, self.edition), &out[FILE_HEADER_LENGTH..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Decodes the bytes of the file at `path`.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Manifest> {
+        let header = FileHeader::decode(bytes, FileKind::Manifest, path)?;
+        let seed = Manifest::seed(header.store_identity, header.number);
+        let body = bytes[FILE_HEADER_LENGTH..].split_last_chunk::<4>();
+        let Some((body, _)) =
+            body.filter(|(body, sum)| u32::from_le_bytes(**sum) == checksum(seed, body))
+        else {
+            let what = "the checksum of the manifest is wrong";
+            return Err(Error::corruption(path, FILE_HEADER_LENGTH as u64, what));
+        };
+        let mut reader = Reader { rest: body };
+        let decoded = reader.manifest(&header);
+        let at = (FILE_HEADER_LENGTH + body.len() - reader.rest.len()) as u64;
+        match decoded {
+            Some(manifest) if reader.rest.is_empty() => Ok(manifest),
+            Some(_) => Err(Error::corruption(path, at, "there are bytes behind the manifest")),
+            None => Err(Error::corruption(path, at, "the manifest makes no sense")),
+        }
+    }
+}
+
+fn read_file(fs: &dyn FileSystem, path: &Path) -> Result<Vec<u8>> {
+    let read = || {
+        let file = fs.open(path, false)?;
+        let length = file.length()?;
+        if length > MANIFEST_SIZE_MAX_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(Some(bytes))
+    };
+    let bytes = read().map_err(|error| Error::io("read", path, error))?;
+    bytes.ok_or_else(|| Error::corruption(path, 0, "the file is too large for a manifest"))
+}
+
+/// Takes fields from the front of bytes; `None` where they end or make no sense.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (chunk, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*chunk)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.chunk().map(u64::from_le_bytes)
+    }
+
+    fn count(&mut self) -> Option<u32> {
+        self.chunk().map(u32::from_le_bytes)
+    }
+
+    fn key(&mut self) -> Option<Box<[u8]>> {
+        let length = usize::from(u16::from_le_bytes(self.chunk()?));
+        if length == 0 || length > INTERNAL_KEY_LENGTH_MAX {
+            return None;
+        }
+        let (key, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(key.into())
+    }
+
+    fn table(&mut self) -> Option<(u8, TableFacts)> {
+        let [level, zeros @ ..] = self.chunk::<8>()?;
+        if usize::from(level) >= LEVELS || zeros != [0; 7] {
+            return None;
+        }
+        let facts = TableFacts {
+            number: self.number()?,
+            size_bytes: self.number()?,
+            entries: self.number()?,
+            lowest_sequence: self.number()?,
+            highest_sequence: self.number()?,
+            smallest: self.key()?,
+            largest: self.key()?,
+        };
+        let ordered = facts.smallest <= facts.largest
+            && facts.lowest_sequence <= facts.highest_sequence
+            && facts.entries > 0;
+        ordered.then_some((level, facts))
+    }
+
+    fn segment(&mut self) -> Option<SegmentFacts> {
+        Some(SegmentFacts {
+            number: self.number()?,
+            first_sequence: self.number()?,
+            last_sequence: self.number()?,
+            size_bytes: self.number()?,
+            dead_bytes: self.number()?,
+            marker_bytes: self.number()?,
+        })
+    }
+
+    fn manifest(&mut self, header: &FileHeader) -> Option<Manifest> {
+        let flushed_sequence = self.number()?;
+        let next_file_number = self.number()?;
+        let time_mark_ms = self.number()?;
+        let (tables, segments) = (self.count()?, self.count()?);
+        // Collected one by one: a count that lies ends the reading before it takes memory.
+        let tables: Option<Vec<_>> = (0..tables).map(|_| self.table()).collect();
+        let segments: Option<Vec<_>> = (0..segments).map(|_| self.segment()).collect();
+        let (tables, segments) = (tables?, segments?);
+        let sound = tables.iter().all(|(_, table)| {
+            table.number < next_file_number && table.highest_sequence <= flushed_sequence
+        });
+        sound.then_some(Manifest {
+            store_identity: header.store_identity,
+            edition: header.number,
+            flushed_sequence,
+            next_file_number,
+            time_mark_ms,
+            tables,
+            segments,
+        })
+    }
+}
+
+/// Decodes arbitrary bytes as a manifest; true if they are one.
+#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
+pub(crate) fn check_manifest(bytes: &[u8]) -> bool {
+    // The body is decoded too if its checksum is wrong, or no fuzzer would ever reach that code.
+    let header = FileHeader::new(FileKind::Manifest, 1, 1);
+    let _ = Reader { rest: bytes }.manifest(&header);
+    Manifest::decode(bytes, Path::new(MANIFEST_NAME)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_io::SystemFileSystem;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn manifests() -> impl Strategy<Value = Manifest> {
+        let key = || prop::collection::vec(any::<u8>(), 1..40);
+        let table = (0..LEVELS as u8, any::<[u32; 3]>(), any::<[u16; 2]>(), key(), key()).prop_map(
+            |(level, [number, size, entries], [one, other], key, other_key)| {
+                let facts = TableFacts {
+                    number: u64::from(number),
+                    size_bytes: u64::from(size),
+                    entries: u64::from(entries) + 1,
+                    lowest_sequence: u64::from(one.min(other)),
+                    highest_sequence: u64::from(one.max(other)),
+                    smallest: key.clone().min(other_key.clone()).into(),
+                    largest: key.max(other_key).into(),
+                };
+                (level, facts)
+            },
+        );
+        let segment = any::<[u64; 6]>().prop_map(|numbers| SegmentFacts {
+            number: numbers[0],
+            first_sequence: numbers[1],
+            last_sequence: numbers[2],
+            size_bytes: numbers[3],
+            dead_bytes: numbers[4],
+            marker_bytes: numbers[5],
+        });
+        let tables = prop::collection::vec(table, 0..8);
+        let segments = prop::collection::vec(segment, 0..8);
+        (any::<[u64; 2]>(), tables, segments).prop_map(|([identity, edition], tables, segments)| {
+            Manifest {
+                store_identity: identity,
+                edition,
+                flushed_sequence: 1 << 16,
+                next_file_number: 1 << 32,
+                time_mark_ms: 1 << 40,
+                tables,
+                segments,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(manifest in manifests()) {
+            let bytes = manifest.encode();
+            prop_assert!(check_manifest(&bytes));
+            prop_assert_eq!(Manifest::decode(&bytes, Path::new("manifest")).unwrap(), manifest);
+        }
+
+        #[test]
+        fn every_changed_byte_is_noticed(
+            manifest in manifests(),
+            at in any::<usize>(),
+            change in 1_u8..,
+        ) {
+            let mut bytes = manifest.encode();
+            let at = at % bytes.len();
+            bytes[at] ^= change;
+            let refused = Manifest::decode(&bytes, Path::new("folder/manifest")).unwrap_err();
+            prop_assert!(refused.to_string().contains("folder/manifest"), "{refused}");
+            bytes.truncate(at);
+            prop_assert!(Manifest::decode(&bytes, Path::new("folder/manifest")).is_err());
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert!(!check_manifest(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_replaced_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SystemFileSystem;
+        assert_eq!(Manifest::read(&fs, folder.path()).unwrap(), None);
+        for edition in 1..=2 {
+            let manifest = Manifest {
+                store_identity: 7,
+                edition,
+                flushed_sequence: 9,
+                next_file_number: 3,
+                time_mark_ms: 4,
+                tables: Vec::new(),
+                segments: vec![SegmentFacts { number: edition, ..SegmentFacts::default() }],
+            };
+            assert!(manifest.write(&fs, folder.path()).is_ok());
+            assert_eq!(Manifest::read(&fs, folder.path()).unwrap(), Some(manifest));
+        }
+        assert_eq!(fs.list(folder.path()).unwrap(), ["manifest"]);
+    }
+}

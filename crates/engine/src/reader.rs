@@ -1,0 +1,262 @@
+//! Look-ups: the ledger first, then one record of the journal.
+
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
+use pellucid_clock::Clock;
+
+use crate::codec::InternalKey;
+use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
+use crate::header_form::HeaderForm;
+use crate::journal::SegmentSet;
+use crate::ledger::{Answer, FoundEntry, Ledger, NEWEST, Records};
+use crate::object::{Head, Object, Value};
+use crate::parts;
+use crate::read_mode::{Read, ReadMode};
+use crate::table_id::TableId;
+use crate::tally::{Count, Turn};
+
+/// Reads that belong together are taken for slow from here on: hundreds from memory take less.
+const SLOW_TOGETHER_NS: u64 = 1_000_000;
+
+/// The length of the record of an entry, its padding aside.
+#[inline]
+pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
+    let form = HeaderForm::of(found.head.len(), found.written_at_ms, found.expires_at_ms);
+    form.length() + key.len() + found.head.len() + found.stored_length as usize
+}
+
+/// Looks keys up.
+pub(crate) struct Reader {
+    ledger: Arc<Ledger>,
+    segments: Arc<SegmentSet>,
+    /// The time by which entries expire.
+    time: Arc<MarkedTime>,
+    clock: Clock,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        ledger: Arc<Ledger>,
+        segments: Arc<SegmentSet>,
+        time: Arc<MarkedTime>,
+        clock: Clock,
+    ) -> Reader {
+        Reader { ledger, segments, time, clock }
+    }
+
+    /// The newest object of `key`.
+    #[inline]
+    pub(crate) fn get_newest(
+        &self,
+        table: TableId,
+        key: &[u8],
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Read<Object>> {
+        self.in_mode(mode, timeline, |mode, timeline| self.get(table, key, NEWEST, mode, timeline))
+    }
+
+    /// The newest head of `key`.
+    #[inline]
+    pub(crate) fn head_newest(
+        &self,
+        table: TableId,
+        key: &[u8],
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Read<Head>> {
+        self.in_mode(mode, timeline, |mode, timeline| self.head(table, key, NEWEST, mode, timeline))
+    }
+
+    /// Whether records had to be fetched from the medium of late.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.segments.medium().are_slow()
+    }
+
+    /// Has `reads` make reads that belong together, and says whether all of them found their data
+    /// in memory, as `reads` does.
+    pub(crate) fn all_in_memory(&self, reads: impl FnOnce(ReadMode) -> bool) -> bool {
+        let begun = self.clock.stopwatch();
+        let (are_here, is_slow) = if self.is_slow() {
+            let are_here = reads(ReadMode::InMemory);
+            (are_here, !are_here)
+        } else {
+            (reads(ReadMode::MayBlock), begun.elapsed_ns() >= SLOW_TOGETHER_NS)
+        };
+        if is_slow {
+            self.segments.medium().note_away();
+        }
+        are_here
+    }
+
+    /// Makes a read in `mode`: whether its pages are in memory is asked only while reads are slow.
+    #[inline]
+    fn in_mode<T>(
+        &self,
+        mode: ReadMode,
+        timeline: &mut Timeline,
+        read: impl Fn(ReadMode, &mut Timeline) -> Result<Option<T>>,
+    ) -> Result<Read<T>> {
+        if mode == ReadMode::MayBlock {
+            return read(mode, timeline).map(Read::from);
+        }
+        let medium = self.segments.medium();
+        if !medium.are_slow() {
+            let read_ticks = |timeline: &Timeline| {
+                timeline.part_ticks(parts::LEDGER) + timeline.part_ticks(parts::JOURNAL_READ)
+            };
+            let before = read_ticks(timeline);
+            let found = read(ReadMode::MayBlock, timeline);
+            let ticks = read_ticks(timeline).saturating_sub(before);
+            medium.note_if_slow(self.clock.nanoseconds(ticks));
+            return found.map(Read::from);
+        }
+        // The notes of a read that ends early belong to no answer.
+        let before = timeline.clone();
+        match read(mode, timeline) {
+            Err(Error::NotInMemory) => {
+                *timeline = before;
+                medium.note_away();
+                Ok(Read::NotInMemory)
+            }
+            found => found.map(Read::from),
+        }
+    }
+
+    /// The object of `key` as of `at_sequence`.
+    pub(crate) fn get(
+        &self,
+        table: TableId,
+        key: &[u8],
+        at_sequence: u64,
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Object>> {
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        let key = internal.as_bytes();
+        let mut missed = 0;
+        loop {
+            let mut counts = timeline.counts;
+            let mut named = NamedRead { reader: self, key, timeline, turn: None };
+            let answer = self.ledger.get_or_read(key, at_sequence, mode, &mut counts, &mut named);
+            let turn = named.turn;
+            timeline.counts = counts;
+            let found = match answer {
+                Ok(Some(Answer::Record((head, value)))) => {
+                    timeline.counts.records = timeline.counts.records.saturating_add(1);
+                    let is_live = !self.time.has_expired(head.expires_at_ms);
+                    return Ok(is_live.then_some(Object { head, value }));
+                }
+                Ok(Some(Answer::Entry(found))) => Ok(Some(found)),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            timeline.lap(parts::LEDGER);
+            let Some(mut found) = found?.filter(|entry| self.time.is_live(entry)) else {
+                return Ok(None);
+            };
+            if let Some(value) = found.take_value() {
+                self.ledger.tally().mine().add(Count::HeldValues, 1);
+                return Ok(Some(Object {
+                    head: Head::from_found(found),
+                    value: Value::copied(value),
+                }));
+            }
+            let value = self.read_record(key, &found, mode, turn)?;
+            timeline.counts.records = timeline.counts.records.saturating_add(1);
+            timeline.lap(parts::JOURNAL_READ);
+            if let Some(value) = value {
+                return Ok(Some(Object { head: Head::from_found(found), value }));
+            }
+            // A record is collected only after a newer one was published, so that the next look-up
+            // finds that. The same one a second time is really missing.
+            if found.sequence == missed {
+                return Err(self.segments.missing(missed));
+            }
+            missed = found.sequence;
+        }
+    }
+
+    /// Reads the value of an entry, if the journal has it still, and counts that.
+    fn read_record(
+        &self,
+        key: &[u8],
+        found: &FoundEntry,
+        mode: ReadMode,
+        turn: Option<Turn>,
+    ) -> Result<Option<Value>> {
+        let counting = self.ledger.tally().mine();
+        let turn = match turn {
+            None => counting.turn(Count::RecordTurns),
+            // The time since then is not the record's alone.
+            Some(Turn::Timed(_)) => Turn::Timed(counting.now()),
+            Some(turn) => turn,
+        };
+        let steps = (turn == Turn::Stepped).then_some(counting);
+        let length = record_length(key, found);
+        let value = self.segments.read((found.sequence, key), length, mode, steps)?;
+        self.count_record(found.value_length, turn);
+        Ok(value)
+    }
+
+    /// Counts a record that was read.
+    #[inline]
+    fn count_record(&self, value_length: u32, turn: Turn) {
+        let counting = self.ledger.tally().mine();
+        counting.add(Count::Records, 1);
+        counting.add(Count::RecordBytes, u64::from(value_length));
+        if let Turn::Timed(begun) = turn {
+            let ended = counting.add_since(Count::RecordTicks, begun);
+            counting.add(Count::RecordSamples, 1);
+            self.segments.medium().note(self.clock.nanoseconds(ended.since(begun)));
+        }
+    }
+
+    /// The head of `key` as of `at_sequence`.
+    pub(crate) fn head(
+        &self,
+        table: TableId,
+        key: &[u8],
+        at_sequence: u64,
+        mode: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Head>> {
+        let mut internal = InternalKey::empty();
+        internal.set(table.0, key)?;
+        let key = internal.as_bytes();
+        let found = self.ledger.get(key, at_sequence, mode, &mut timeline.counts);
+        timeline.lap(parts::LEDGER);
+        Ok(found?.filter(|entry| self.time.is_live(entry)).map(Head::from_found))
+    }
+}
+
+/// The short way of a GET: reads the record that a directory of the ledger names, and counts it.
+struct NamedRead<'a> {
+    reader: &'a Reader,
+    key: &'a [u8],
+    timeline: &'a mut Timeline,
+    /// The record's turn of this request, once that was asked.
+    turn: Option<Turn>,
+}
+
+impl Records for NamedRead<'_> {
+    type Answer = (Head, Value);
+    const ARE_READ: bool = true;
+
+    #[inline]
+    fn read(&mut self, sequence: u64) -> Option<(Head, Value)> {
+        let counting = self.reader.ledger.tally().mine();
+        let turn = *self.turn.get_or_insert_with(|| counting.turn(Count::RecordTurns));
+        self.timeline.lap(parts::LEDGER);
+        let steps = (turn == Turn::Stepped).then_some(counting);
+        let read = self.reader.segments.read_named(sequence, self.key, steps);
+        if let Some((head, _)) = &read {
+            self.reader.count_record(head.value_length, turn);
+            self.timeline.lap(parts::JOURNAL_READ);
+        }
+        read
+    }
+}

@@ -1,0 +1,416 @@
+//! The write path: conditions, journal, memtable, in this order and under one lock.
+
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
+
+use pellucid_account::{Activity, JobKind, Timeline};
+use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Indivisible, Mutex, MutexGuard};
+
+use crate::batch::{Condition, Operation};
+use crate::catalogue::Catalogue;
+use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
+use crate::compression::{Compression, pack};
+use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
+use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
+use crate::jobs;
+use crate::journal::{GroupSync, JournalWriter, Record, RecordKind};
+use crate::ledger::{Active, Entry, Kind, Ledger, NEWEST};
+use crate::locks::lock;
+use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
+use crate::parts;
+use crate::prepare::Prepared;
+use crate::read_mode::ReadMode;
+use crate::tally::Count;
+
+/// A wait for another writer from which on it is asked whether that one was held up by a job.
+const WRITER_WAIT_NOTED_NS: u64 = 100_000;
+/// Delays below this are saved up: a shorter sleep would last longer than it should.
+const DELAY_MIN_NS: u64 = 1_000_000;
+/// About as much an entry takes in a memtable beside its key and head.
+const ENTRY_MEMORY_BYTES: usize = 48;
+
+/// The state that the writer lock protects.
+pub(crate) struct WriterState {
+    journal: JournalWriter,
+    is_closed: bool,
+    /// Delay that writers owe to the merges behind them and have not yet taken.
+    owed_ns: u64,
+}
+
+/// Writes batches, one at a time.
+pub(crate) struct Writer {
+    limits: WriteLimits,
+    catalogue: Arc<Catalogue>,
+    ledger: Arc<Ledger>,
+    sync: Arc<GroupSync>,
+    /// The time by which entries expire.
+    time: Arc<MarkedTime>,
+    clock: Clock,
+    activity: Activity,
+    turn: Mutex<WriterState>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        journal: JournalWriter,
+        limits: WriteLimits,
+        (catalogue, ledger, sync): (Arc<Catalogue>, Arc<Ledger>, Arc<GroupSync>),
+        time: Arc<MarkedTime>,
+        (clock, activity): (Clock, Activity),
+    ) -> Writer {
+        let turn = Mutex::new(WriterState { journal, is_closed: false, owed_ns: 0 });
+        Writer { limits, catalogue, ledger, sync, time, clock, activity, turn }
+    }
+
+    /// Writes a batch, with the metadata and the index entries that follow from it; returns the
+    /// sequence number of the last operation.
+    pub(crate) fn write(
+        &self,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> Result<u64> {
+        let is_plain = operations.iter().all(|operation| {
+            self.catalogue.is_plain(operation.table) & operation.index_changes.is_empty()
+        });
+        if is_plain {
+            return self.write_as_it_is(operations, 0, timeline);
+        }
+        let prepared = Prepared::of(&self.catalogue, &self.limits, operations)?;
+        let all = prepared.expand(operations);
+        self.write_as_it_is(&all, prepared.index_entries(), timeline)
+    }
+
+    /// Writes everything to tables that is only in memory and the journal.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.flush_in(&lock(&self.turn))
+    }
+
+    fn flush_in(&self, turn: &WriterState) -> Result<()> {
+        self.sync.check_poison()?;
+        self.ledger.flush_now(turn.journal.next_sequence() - 1)
+    }
+
+    /// Removes segments that were prepared for the next writes, as far as there is time to make
+    /// others.
+    pub(crate) fn give_up_spares(&self) {
+        lock(&self.turn).journal.give_up_spares();
+    }
+
+    /// Flushes, seals the segment that grows, and calls `capture` with the last sequence number,
+    /// while writes wait.
+    pub(crate) fn at_rest<T>(&self, capture: impl FnOnce(u64) -> T) -> Result<T> {
+        let mut turn = lock(&self.turn);
+        if turn.is_closed {
+            return Err(Error::Closed);
+        }
+        self.flush_in(&turn)?;
+        turn.journal.seal()?;
+        Ok(capture(turn.journal.next_sequence() - 1))
+    }
+
+    /// Refuses further writes, flushes, and ends the journal; `None` if that was done before.
+    pub(crate) fn close(&self) -> Option<Result<()>> {
+        let mut turn = lock(&self.turn);
+        if std::mem::replace(&mut turn.is_closed, true) {
+            return None;
+        }
+        let flushed = self.flush_in(&turn).and_then(|()| turn.journal.close());
+        Some(flushed.and_then(|()| self.ledger.write_manifest()))
+    }
+
+    /// Writes operations as they are, of which the first `index_entries` are entries of indexes;
+    /// returns the sequence number of the last.
+    pub(crate) fn write_as_it_is(
+        &self,
+        operations: &[Operation<'_>],
+        index_entries: usize,
+        timeline: &mut Timeline,
+    ) -> Result<u64> {
+        let packed = self.pack_values(operations);
+        let size_bytes = self.check_limits(operations, index_entries, &packed)?;
+        let mut turn = self.take_turn(timeline);
+        if turn.is_closed {
+            return Err(Error::Closed);
+        }
+        self.sync.check_poison()?;
+        self.stall(&mut turn, timeline)?;
+        self.check_conditions(&operations[index_entries..], timeline)?;
+        let count = operations.len() as u64;
+        let _whole = Indivisible::begin();
+        turn.journal.reserve(size_bytes, count)?;
+        let written_at_ms = self.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
+        let counting = self.ledger.tally().mine();
+        let begun = counting.begin_sample(Count::WriteTurns);
+        let active = self.ledger.active();
+        let first = self.append(&mut turn.journal, &active, operations, &packed, written_at_ms)?;
+        let appended = begun.map(|begun| counting.add_since(Count::AppendTicks, begun));
+        timeline.lap(parts::JOURNAL_APPEND);
+        self.insert(&active, operations, &packed, first, written_at_ms)?;
+        let last = first + count - 1;
+        self.ledger.publish(last);
+        self.ledger.rotate_if_that_is_full(&active, last);
+        if let Some(appended) = appended {
+            counting.add_since(Count::MemtableTicks, appended);
+            counting.add(Count::BatchSamples, 1);
+        }
+        counting.add(Count::Batches, 1);
+        counting.add(Count::Entries, count);
+        counting.add(Count::UserBytes, user_bytes(operations));
+        timeline.lap(parts::MEMTABLE);
+        Ok(last)
+    }
+
+    /// Takes the writer lock, and accounts for the wait if there was one.
+    fn take_turn(&self, timeline: &mut Timeline) -> MutexGuard<'_, WriterState> {
+        match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let counting = self.ledger.tally().mine();
+                let begun = counting.now();
+                let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                counting.add_since(Count::WriterWaitTicks, begun);
+                counting.add(Count::WriterWaits, 1);
+                let asked = timeline.since();
+                timeline.lap(parts::WRITER_WAIT);
+                let waited_ns = self.clock.nanoseconds(timeline.since().since(asked));
+                if waited_ns >= WRITER_WAIT_NOTED_NS {
+                    self.note_wait(&[jobs::STALL], asked, timeline);
+                }
+                turn
+            }
+        }
+    }
+
+    /// Waits for flushes that are behind, and takes the delay that merges ask for.
+    fn stall(&self, turn: &mut WriterState, timeline: &mut Timeline) -> Result<()> {
+        let asked = timeline.since();
+        let mut waited = self.ledger.wait_for_room()?;
+        let delay_ns = self.ledger.write_delay_ns();
+        if delay_ns > 0 {
+            turn.owed_ns += delay_ns;
+            if turn.owed_ns >= DELAY_MIN_NS {
+                let delay = Duration::from_nanos(std::mem::take(&mut turn.owed_ns));
+                let begun = self.clock.stopwatch();
+                let _noted = self.activity.begin(jobs::STALL, self.clock);
+                std::thread::sleep(delay);
+                // A sleep lasts longer than it should, and it is what the writer waited.
+                let slept_ns = begun.elapsed_ns();
+                let counting = self.ledger.tally().mine();
+                counting.add(Count::Delays, 1);
+                counting.add(Count::DelayNanoseconds, slept_ns);
+                waited += delay;
+            }
+        }
+        if !waited.is_zero() {
+            timeline.lap(parts::STALL);
+            self.note_wait(&jobs::WRITERS_WAIT_FOR, asked, timeline);
+        }
+        Ok(())
+    }
+
+    /// Notes which job of these kinds held the writer up since `asked`.
+    #[cold]
+    fn note_wait(&self, kinds: &[JobKind], asked: Ticks, timeline: &mut Timeline) {
+        let now = timeline.since();
+        if timeline.is_on()
+            && let Some(job) = self.activity.longest(kinds, asked, now)
+        {
+            timeline.wait_for(job.id, now.since(asked));
+        }
+    }
+
+    fn check_conditions(
+        &self,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        let mut has_looked = false;
+        let mut key = InternalKey::empty();
+        for (index, operation) in operations.iter().enumerate() {
+            if operation.condition == Condition::None {
+                continue;
+            }
+            has_looked = true;
+            key.set(operation.table.0, operation.key)?;
+            let found = self.ledger.get(
+                key.as_bytes(),
+                NEWEST,
+                ReadMode::MayBlock,
+                &mut timeline.counts,
+            )?;
+            let live = found.filter(|entry| self.time.is_live(entry));
+            let current = live.map(|entry| entry.sequence);
+            let holds = match operation.condition {
+                Condition::None => true,
+                Condition::Absent => current.is_none(),
+                Condition::Present => current.is_some(),
+                Condition::Sequence(sequence) => current == Some(sequence),
+            };
+            if !holds {
+                timeline.lap(parts::LEDGER);
+                return Err(Error::ConditionFailed { index, current });
+            }
+        }
+        if has_looked {
+            timeline.lap(parts::LEDGER);
+        }
+        Ok(())
+    }
+
+    /// Appends the operations to the journal; returns the sequence number of the first.
+    fn append(
+        &self,
+        journal: &mut JournalWriter,
+        active: &Active<'_>,
+        operations: &[Operation<'_>],
+        packed: &PackedValues,
+        written_at_ms: u64,
+    ) -> Result<u64> {
+        let first = journal.next_sequence();
+        let mut key = InternalKey::empty();
+        for (index, operation) in operations.iter().enumerate() {
+            key.set_entry(operation.table.0, operation.key)?;
+            // The wait for it is over when the record is laid down.
+            active.expect(key.as_bytes());
+            let kind = match operation.kind {
+                Kind::Put => RecordKind::Put,
+                Kind::Delete => RecordKind::Delete,
+            };
+            let (value, compression) = packed.stored(index, operation);
+            let (head, expires_at_ms) = (operation.head, operation.expires_at_ms);
+            let record = Record {
+                form: HeaderForm::of(head.len(), written_at_ms, expires_at_ms),
+                sequence: first + index as u64,
+                written_at_ms,
+                expires_at_ms,
+                kind,
+                batch_goes_on: index + 1 < operations.len(),
+                key: key.as_bytes(),
+                head,
+                compression,
+                value,
+            };
+            let sequence = journal.append(record);
+            assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
+        }
+        journal.complete_batch()?;
+        Ok(first)
+    }
+
+    fn insert(
+        &self,
+        active: &Active<'_>,
+        operations: &[Operation<'_>],
+        packed: &PackedValues,
+        first: u64,
+        written_at_ms: u64,
+    ) -> Result<()> {
+        let mut key = InternalKey::empty();
+        for (index, operation) in operations.iter().enumerate() {
+            key.set_entry(operation.table.0, operation.key)?;
+            active.insert(&Entry {
+                key: key.as_bytes(),
+                sequence: first + index as u64,
+                kind: operation.kind,
+                value_length: operation.value.len() as u32,
+                stored_length: packed.stored(index, operation).0.len() as u32,
+                written_at_ms,
+                expires_at_ms: operation.expires_at_ms,
+                head: operation.head,
+                value: self.held_value(operation),
+            });
+        }
+        Ok(())
+    }
+
+    /// The value of `operation`, if its table has it held in the ledger.
+    #[inline]
+    fn held_value<'a>(&self, operation: &Operation<'a>) -> Option<&'a [u8]> {
+        let rule = self.catalogue.rules().of(operation.table.0);
+        (operation.kind == Kind::Put && rule.holds(operation.value.len()))
+            .then_some(operation.value)
+    }
+
+    /// Compresses the values whose tables ask for it, before the batch takes its turn.
+    #[inline]
+    fn pack_values(&self, operations: &[Operation<'_>]) -> PackedValues {
+        let is_plain = |operation: &Operation<'_>| {
+            self.catalogue.rules().of(operation.table.0).values == Compression::None
+        };
+        if operations.iter().all(is_plain) {
+            return PackedValues(Vec::new());
+        }
+        let pack_value = |operation: &Operation<'_>| {
+            let mut packed = Vec::new();
+            let is_packed = !is_plain(operation) && pack(operation.value, &mut packed);
+            is_packed.then_some(packed)
+        };
+        PackedValues(operations.iter().map(pack_value).collect())
+    }
+
+    /// Refuses operations beyond the limits; returns the bytes that they take in the journal.
+    fn check_limits(
+        &self,
+        operations: &[Operation<'_>],
+        index_entries: usize,
+        packed: &PackedValues,
+    ) -> Result<u64> {
+        let limits = &self.limits;
+        let (mut size_bytes, mut memory_bytes) = (0, 0);
+        for (index, operation) in operations.iter().enumerate() {
+            let (key, head, value) =
+                (operation.key.len(), operation.head.len(), operation.value.len());
+            let limit = if index < index_entries { INDEX_KEY_LENGTH_MAX } else { KEY_LENGTH_MAX };
+            if key == 0 || key > limit {
+                return Err(Error::KeyLength { length: key, limit });
+            }
+            if head > HEAD_LENGTH_MAX {
+                return Err(Error::HeadLength { length: head, limit: HEAD_LENGTH_MAX });
+            }
+            if value > limits.value_length_max {
+                return Err(Error::ValueLength { length: value, limit: limits.value_length_max });
+            }
+            let stored = packed.stored(index, operation).0.len();
+            // Writers take no time for which a short header has no room.
+            let form = HeaderForm::of(head, 0, operation.expires_at_ms);
+            size_bytes += form.padded_length((TABLE_PREFIX_LENGTH + key + head + stored) as u64);
+            let held = self.held_value(operation).map_or(0, <[u8]>::len);
+            memory_bytes += (key + head + held + ENTRY_MEMORY_BYTES) as u64;
+        }
+        limits.check_batch(operations.len(), size_bytes)?;
+        if memory_bytes > limits.batch_memory_max_bytes {
+            let limit_bytes = limits.batch_memory_max_bytes;
+            return Err(Error::BatchMemory {
+                entries: operations.len(),
+                memory_bytes,
+                limit_bytes,
+            });
+        }
+        Ok(size_bytes)
+    }
+}
+
+/// The values of a batch that are stored packed, by position; empty if none is.
+struct PackedValues(Vec<Option<Vec<u8>>>);
+
+impl PackedValues {
+    /// The value of the operation at `index` as it is stored.
+    #[inline]
+    fn stored<'a>(&'a self, index: usize, operation: &Operation<'a>) -> (&'a [u8], Compression) {
+        match self.0.get(index) {
+            Some(Some(packed)) => (packed, Compression::Lz4),
+            _ => (operation.value, Compression::None),
+        }
+    }
+}
+
+/// The bytes that the user gave: keys, heads and values.
+fn user_bytes(operations: &[Operation<'_>]) -> u64 {
+    let bytes = |operation: &Operation<'_>| {
+        (operation.key.len() + operation.head.len() + operation.value.len()) as u64
+    };
+    operations.iter().map(bytes).sum()
+}

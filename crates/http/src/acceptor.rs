@@ -1,0 +1,135 @@
+//! New connections: accepted by the first event loop, each for the loop that has fewest.
+
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use mio::net::{TcpListener, TcpStream};
+
+use crate::clients::{Clients, Seat};
+use crate::cuts::Cut;
+use crate::shared::Shared;
+
+/// The pace of a connection within one machine. There is nothing between its ends that could be
+/// congested, and the setting of a system for its networks (BBR, say) keeps a timer for each
+/// packet.
+const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
+
+/// Connections accepted before those that are open are served again.
+const ACCEPTS_MAX: usize = 1_024;
+
+/// A connection that was accepted.
+pub(crate) struct Accepted {
+    pub(crate) socket: TcpStream,
+    pub(crate) seat: Seat,
+    /// The loop that it is for; it counts among its connections already.
+    pub(crate) owner: usize,
+}
+
+/// The listener, on the loop that accepts; empty on others.
+pub(crate) struct Acceptor {
+    listener: Option<TcpListener>,
+    clients: Clients,
+    /// A descriptor that is given up for a moment where there is no other.
+    spare: Option<OwnedFd>,
+    /// There may be more to accept, of which no event will remind us.
+    is_pending: bool,
+}
+
+impl Acceptor {
+    pub(crate) fn new(listener: Option<TcpListener>) -> Acceptor {
+        let spare = listener.as_ref().and_then(|_| spare_descriptor());
+        Acceptor { listener, clients: Clients::default(), spare, is_pending: false }
+    }
+
+    /// True if the last look left connections to accept.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.listener = None;
+    }
+
+    /// Forgets the addresses that have no connection any more.
+    pub(crate) fn forget_gone(&mut self) {
+        self.clients.forget_gone();
+    }
+
+    /// Accepts the connections that wait, as far as there is room for them.
+    pub(crate) fn accept(&mut self, shared: &Shared) -> Vec<Accepted> {
+        let mut accepted = Vec::new();
+        self.is_pending = false;
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = &self.listener else { return accepted };
+            match listener.accept() {
+                Ok((socket, peer)) => accepted.extend(self.seat(socket, peer.ip(), shared)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return accepted,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_of_descriptors(&error) && self.turn_away(shared) => {}
+                // The peer may be gone already, or the system is out of memory: the next sweep
+                // tries again.
+                Err(_) => break,
+            }
+        }
+        self.is_pending = true;
+        accepted
+    }
+
+    /// Finds a place for a new connection.
+    fn seat(&mut self, socket: TcpStream, address: IpAddr, shared: &Shared) -> Option<Accepted> {
+        if shared.connections_open() >= shared.limits.connections {
+            shared.cuts.refused(Cut::Full);
+            return None;
+        }
+        let Some(seat) = self.clients.seat(address, &shared.limits) else {
+            shared.cuts.refused(Cut::Address);
+            return None;
+        };
+        let owner = shared.least_busy_loop();
+        shared.loads[owner].fetch_add(1, Ordering::Relaxed);
+        Some(Accepted { socket, seat, owner })
+    }
+
+    /// Accepts a connection by the descriptor that is spared for it, and closes it: its client
+    /// would wait in vain otherwise. False if that cannot be.
+    fn turn_away(&mut self, shared: &Shared) -> bool {
+        if self.spare.take().is_none() {
+            self.spare = spare_descriptor();
+            return false;
+        }
+        let is_accepted = self.listener.as_ref().is_some_and(|listener| listener.accept().is_ok());
+        self.spare = spare_descriptor();
+        if is_accepted {
+            shared.cuts.refused(Cut::System);
+        }
+        is_accepted
+    }
+}
+
+/// True if the process, or the system, has no descriptor left.
+fn is_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn spare_descriptor() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+/// The most descriptors that this process may have open; none if there is no bound.
+#[must_use]
+pub fn descriptors_max() -> Option<usize> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Sets the options of a new connection's socket. A socket that does not take one still works.
+pub(crate) fn tune(socket: &TcpStream, peer: IpAddr) {
+    // Without it, a response in two writes waits for the client's delayed acknowledgement.
+    let _ = socket.set_nodelay(true);
+    if peer.to_canonical().is_loopback() {
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
+    }
+}

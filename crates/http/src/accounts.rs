@@ -1,0 +1,226 @@
+//! The accounts of the requests of one event loop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pellucid_account::{Record, Recorder, RequestFacts, Stamp, Timeline, TransportPart};
+use pellucid_budget::Budget;
+use pellucid_clock::{Clock, Ticks};
+
+use crate::output::{Output, SpareQueues};
+use crate::shared::Shared;
+use crate::tls::TlsMeter;
+
+/// The readings that the requests of one turn share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// The wake-up.
+    pub(crate) woke: Ticks,
+    /// The moment at which the loop turned to this connection.
+    pub(crate) attended: Ticks,
+    /// The end of the last read.
+    pub(crate) received: Ticks,
+    /// The end of the wait for what was read before it.
+    pub(crate) waited_until: Option<Ticks>,
+    /// Ticks that the connection had spent decrypting before the wake-up, and until now.
+    pub(crate) decrypted_before: u64,
+    pub(crate) decrypted: u64,
+}
+
+impl Turn {
+    /// A turn in which nothing was read yet.
+    #[inline]
+    pub(crate) fn at(woke: Ticks, attended: Ticks) -> Turn {
+        let (received, waited_until) = (attended, None);
+        Turn { woke, attended, received, waited_until, decrypted_before: 0, decrypted: 0 }
+    }
+}
+
+/// The readings at the first byte of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) arrived: Ticks,
+    attended: Ticks,
+    /// Ticks that the connection had spent decrypting until then.
+    decrypted: u64,
+}
+
+impl Begun {
+    /// A request whose first byte came with the wake-up of `turn`.
+    #[inline]
+    pub(crate) fn of(turn: &Turn) -> Begun {
+        Begun { arrived: turn.woke, attended: turn.attended, decrypted: turn.decrypted_before }
+    }
+}
+
+/// The readings at the last byte of a request.
+pub(crate) struct Arrival {
+    begun: Begun,
+    received: Ticks,
+    /// The end of the wait for its predecessors on the connection.
+    waited_until: Option<Ticks>,
+    decrypted: u64,
+    bytes: usize,
+}
+
+impl Arrival {
+    /// A request of so many bytes that is complete with `turn`.
+    #[inline]
+    pub(crate) fn of(begun: Begun, turn: &Turn, bytes: usize) -> Arrival {
+        let Turn { received, waited_until, decrypted, .. } = *turn;
+        Arrival { begun, received, waited_until, decrypted, bytes }
+    }
+}
+
+/// The account of a request that is under way.
+pub(crate) struct Trace {
+    pub(crate) timeline: Timeline,
+    pub(crate) facts: RequestFacts,
+}
+
+/// The number of a loop's nth request: the loop's index above, so that loops need not agree on a
+/// counter.
+pub(crate) fn request_number(index: usize, request: u64) -> u64 {
+    (index as u64) << 48 | request
+}
+
+/// The accounts of one event loop.
+pub(crate) struct Accounts {
+    index: usize,
+    shared: Arc<Shared>,
+    clock: Clock,
+    recorder: Recorder,
+    requests: u64,
+    /// The last reading: the next request begins where the one before it ended.
+    last: Ticks,
+    queues: SpareQueues,
+}
+
+impl Accounts {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>, recorder: Recorder) -> Accounts {
+        let (clock, queues) = (shared.clock, SpareQueues::default());
+        Accounts { index, shared, clock, recorder, requests: 0, last: Ticks(0), queues }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn memory(&self) -> &Budget {
+        &self.shared.limits.memory
+    }
+
+    pub(crate) fn tls_meter(&self) -> &TlsMeter {
+        &self.shared.tls[self.index]
+    }
+
+    #[inline]
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The recorder, and the count of requests, which links of the service share.
+    pub(crate) fn recorder_and_requests(&mut self) -> (&Recorder, &mut u64) {
+        (&self.recorder, &mut self.requests)
+    }
+
+    /// Reads the clock for the account.
+    #[inline]
+    pub(crate) fn read_clock(&mut self) -> Ticks {
+        self.last = self.recorder.now();
+        self.last
+    }
+
+    /// The last reading of the clock.
+    #[inline]
+    pub(crate) fn last(&self) -> Ticks {
+        self.last
+    }
+
+    #[inline]
+    pub(crate) fn set_last(&mut self, at: Ticks) {
+        self.last = at;
+    }
+
+    /// The last reading, also where accounting is off.
+    #[inline]
+    pub(crate) fn now(&self) -> Ticks {
+        if self.recorder.is_on() { self.last } else { self.clock.now() }
+    }
+
+    /// Counts one request more, or one less, among those in flight.
+    pub(crate) fn count_in_flight(&self) {
+        self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// See [`Accounts::count_in_flight`].
+    pub(crate) fn uncount_in_flight(&self) {
+        self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Begins the account of a request that is parsed.
+    #[inline]
+    pub(crate) fn begin(&mut self, arrival: &Arrival, connection: u32) -> Trace {
+        self.requests += 1;
+        let request = request_number(self.index, self.requests);
+        let mut timeline = self.recorder.begin(arrival.begun.arrived);
+        timeline.identify(request, arrival.received);
+        timeline.attend_at(arrival.begun.attended);
+        timeline.stamp_at(Stamp::Received, arrival.received);
+        if let Some(until) = arrival.waited_until {
+            timeline.wait_until(until);
+        }
+        // Nothing was decrypted since the read that completed the request.
+        let decrypted = arrival.decrypted - arrival.begun.decrypted;
+        timeline.set_transport_part(TransportPart::Decrypt, decrypted);
+        timeline.stamp(Stamp::Parsed);
+        let request_bytes = saturating_u32(arrival.bytes);
+        let facts = RequestFacts { request, request_bytes, connection, ..RequestFacts::default() };
+        Trace { timeline, facts }
+    }
+
+    /// Ends the account of a response that is encoded, but for its last stamp.
+    #[inline]
+    pub(crate) fn seal(&mut self, trace: &mut Trace) -> Option<Record> {
+        self.last = trace.timeline.stamp(Stamp::Encoded);
+        self.recorder.seal(&trace.timeline, trace.facts)
+    }
+
+    /// Has a response wait in `output`, up to `end` of the bytes behind it.
+    #[inline]
+    pub(crate) fn finish(&mut self, output: &mut Output, record: Option<Record>, end: usize) {
+        output.finish(record, end, &mut self.queues);
+    }
+
+    /// Records the responses within the first `sent` bytes of `output`, which are out.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, output: &mut Output, sent: usize, is_encrypted: bool) {
+        let (written, recorder) = (self.read_clock(), &self.recorder);
+        output.note_sent(sent, &mut self.queues, |record, encrypt_ticks| {
+            if is_encrypted {
+                recorder.record_encrypted(record, written, encrypt_ticks);
+            } else {
+                recorder.record_sealed(record, Some(written));
+            }
+        });
+    }
+
+    /// Records a request that was not answered.
+    pub(crate) fn abandon(&self, trace: &Trace) {
+        self.recorder.record(&trace.timeline, trace.facts);
+    }
+}
+
+pub(crate) fn saturating_u32(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,333 @@
+//! Requests on their way to the service, and replies on their way back, whatever the protocol.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mio::Registry;
+use pellucid_account::{Flight, Phase, RequestFacts, Stamp};
+use pellucid_budget::{Budget, OverBudget, Share};
+use pellucid_clock::Ticks;
+use pellucid_thread::{Panicked, contain, set_operation, set_phase};
+
+use crate::accounts::{Accounts, Trace};
+use crate::body_source::{BodySource, Filled, Handled};
+use crate::caller::Caller;
+use crate::client_watch::ClientWatch;
+use crate::compression::Compressor;
+use crate::h1::parse::Head;
+use crate::limits::{Limits, RESPONSE_BYTES_FREE};
+use crate::links::{Due, LinkTurn};
+use crate::mailbox::{Admission, ConnectionId, Mailbox};
+use crate::refusal::Refusal;
+use crate::response::{DateLine, Manner, Outcome, Response, Target};
+use crate::service::{Applicant, Exchange, Service};
+
+/// Places that a loop keeps for the next requests that are handed over.
+const SPARE_PLACES_MAX: usize = 64;
+
+/// A request that was handed over.
+pub(crate) struct Parked {
+    pub(crate) trace: Trace,
+    pub(crate) manner: Manner,
+    /// Shows the request among those under way.
+    flight: Flight,
+    /// Told when the client is gone, where somebody wants to know.
+    pub(crate) watch: Option<ClientWatch>,
+}
+
+/// The place of a parked request: memory that its loop uses again for the next one.
+pub(crate) type ParkingPlace = Box<Option<Parked>>;
+
+/// The result of a call of the service.
+pub(crate) enum Served {
+    /// The response is finished, but for a body that is streamed.
+    Answered(Handled, Outcome),
+    /// The request was handed over.
+    Later(Option<ClientWatch>),
+}
+
+/// The surroundings of one call of the service.
+pub(crate) struct Call<'a> {
+    pub(crate) id: ConnectionId,
+    pub(crate) caller: &'a Caller,
+    pub(crate) may_upgrade: bool,
+    pub(crate) manner: Manner,
+    pub(crate) watch: Option<ClientWatch>,
+}
+
+/// The service of one event loop, with all that its replies are made with.
+pub(crate) struct Dispatcher<S: Service> {
+    pub(crate) accounts: Accounts,
+    service: S,
+    mailbox: Arc<Mailbox<S::Later>>,
+    /// Actions that a turn of the service's links led to.
+    due: Vec<Due<S::Later>>,
+    compressor: Compressor,
+    date_line: DateLine,
+    date_until: Ticks,
+    spare_places: Vec<ParkingPlace>,
+    /// No connection is kept any longer than its requests.
+    is_stopping: bool,
+}
+
+impl<S: Service> Dispatcher<S> {
+    pub(crate) fn new(
+        accounts: Accounts,
+        service: S,
+        mailbox: Arc<Mailbox<S::Later>>,
+    ) -> Dispatcher<S> {
+        let clock = *accounts.clock();
+        let meter = Arc::clone(&accounts.shared().compression);
+        Dispatcher {
+            service,
+            mailbox,
+            due: Vec::new(),
+            compressor: Compressor::new(meter, accounts.index()),
+            accounts,
+            date_line: DateLine::at(clock.wall()),
+            date_until: clock.now(),
+            spare_places: Vec::with_capacity(SPARE_PLACES_MAX),
+            is_stopping: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.accounts.shared().limits
+    }
+
+    pub(crate) fn mailbox(&self) -> &Mailbox<S::Later> {
+        &self.mailbox
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    #[inline]
+    pub(crate) fn refresh_date(&mut self, now: Ticks) {
+        if now >= self.date_until {
+            let clock = self.accounts.clock();
+            let wall = clock.wall();
+            let left_ms = 1_000 - wall.unix_ms() % 1_000;
+            self.date_until = Ticks(now.0 + clock.ticks(left_ms * 1_000_000));
+            self.date_line = DateLine::at(wall);
+        }
+    }
+
+    /// Bytes that the body behind this head may have.
+    #[inline]
+    pub(crate) fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
+        self.service.body_bytes_max(head)
+    }
+
+    /// Asks the service whether the body behind this head may come.
+    pub(crate) fn admit(
+        &mut self,
+        id: ConnectionId,
+        caller: &Caller,
+        head: &Head<'_, '_>,
+    ) -> Admission {
+        let (mailbox, address) = (&self.mailbox, caller.address());
+        self.service.admit(head, &Applicant { mailbox, connection: id, address })
+    }
+
+    /// True if as many requests are in flight as may be.
+    #[inline]
+    pub(crate) fn is_overloaded(&self) -> bool {
+        let shared = self.accounts.shared();
+        let in_flight = shared.requests_in_flight.load(Ordering::Relaxed);
+        in_flight >= shared.limits.requests_in_flight
+    }
+
+    /// Has `serve` call the service for a request, whose response goes to `target`. A panic is
+    /// answered with 500.
+    #[inline]
+    pub(crate) fn serve(
+        &mut self,
+        call: Call<'_>,
+        trace: &mut Trace,
+        mut target: Target<'_>,
+        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
+    ) -> Served {
+        let begin = target.out.len();
+        let is_taken = Cell::new(false);
+        let called = {
+            let mut response = Response::new(target.reborrow(), &self.date_line, call.manner)
+                .coded_by(&mut self.compressor);
+            let mut exchange = Exchange {
+                timeline: &mut trace.timeline,
+                facts: &mut trace.facts,
+                mailbox: &self.mailbox,
+                connection: call.id,
+                address: call.caller.address(),
+                may_upgrade: call.may_upgrade,
+                is_taken: &is_taken,
+                watch: call.watch,
+            };
+            let service = &mut self.service;
+            contain(move || {
+                let handled = serve(service, &mut response, &mut exchange);
+                (response.conclude(handled), exchange.watch)
+            })
+        };
+        match called {
+            Ok(((Handled::Later, outcome), watch)) => {
+                assert!(outcome.is_none(), "a request is either answered or handed over");
+                Served::Later(watch)
+            }
+            Ok(((handled, outcome), _)) => {
+                let outcome = outcome.expect("a service that is done has finished its response");
+                Served::Answered(handled, outcome)
+            }
+            Err(panicked) => {
+                if is_taken.get() {
+                    // A message of the completer is still to come, as of a request that waits.
+                    self.accounts.count_in_flight();
+                }
+                target.reset(begin);
+                let outcome = self.fail(Some(&panicked), call.manner, trace, target);
+                Served::Answered(Handled::Done, outcome)
+            }
+        }
+    }
+
+    /// Answers a request whose code panicked.
+    #[cold]
+    pub(crate) fn fail(
+        &mut self,
+        panicked: Option<&Panicked>,
+        manner: Manner,
+        trace: &mut Trace,
+        target: Target<'_>,
+    ) -> Outcome {
+        let kind = self.service.facts_of_refusal(&Refusal::Failed);
+        let Trace { timeline, facts } = trace;
+        facts.outcome = kind.outcome;
+        if timeline.taken(Stamp::Routed).is_none() {
+            facts.operation = kind.operation;
+        }
+        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
+            if timeline.taken(stamp).is_none() {
+                timeline.stamp(stamp);
+            }
+        }
+        self.service.panicked(panicked, timeline, facts);
+        let manner = Manner { keep_alive: false, coding: None, ..manner };
+        self.write_refusal(&Refusal::Failed, manner, target)
+    }
+
+    /// Answers a request that the transport refuses.
+    pub(crate) fn refuse(
+        &mut self,
+        refusal: &Refusal,
+        manner: Manner,
+        trace: &mut Trace,
+        target: Target<'_>,
+    ) -> Outcome {
+        let RequestFacts { operation, outcome, .. } = self.service.facts_of_refusal(refusal);
+        (trace.facts.operation, trace.facts.outcome) = (operation, outcome);
+        let at = trace.timeline.stamp(Stamp::Routed);
+        trace.timeline.stamp_at(Stamp::Started, at);
+        trace.timeline.stamp_at(Stamp::Executed, at);
+        self.write_refusal(refusal, manner, target)
+    }
+
+    fn write_refusal(&self, refusal: &Refusal, manner: Manner, target: Target<'_>) -> Outcome {
+        let mut response = Response::new(target, &self.date_line, manner);
+        response.refuse(refusal);
+        response.outcome().expect("a refusal is a finished response")
+    }
+
+    /// Keeps a request that was handed over.
+    pub(crate) fn park(
+        &mut self,
+        trace: Trace,
+        manner: Manner,
+        watch: Option<ClientWatch>,
+    ) -> ParkingPlace {
+        self.accounts.count_in_flight();
+        let flight = self.send_away(&trace);
+        let mut place = self.spare_places.pop().unwrap_or_default();
+        *place = Some(Parked { trace, manner, flight, watch });
+        place
+    }
+
+    /// Shows a request among those under way, until the flight is dropped.
+    pub(crate) fn send_away(&self, trace: &Trace) -> Flight {
+        self.accounts.recorder().send_away(&trace.timeline)
+    }
+
+    /// Takes a request back whose hand-over ended; its place is used again.
+    pub(crate) fn take_back(
+        &mut self,
+        mut place: ParkingPlace,
+    ) -> Option<(Trace, Manner, Option<ClientWatch>)> {
+        let parked = place.take();
+        if self.spare_places.len() < SPARE_PLACES_MAX {
+            self.spare_places.push(place);
+        }
+        let Parked { trace, manner, flight, watch } = parked?;
+        self.accounts.recorder().take_back(&trace.timeline, flight);
+        set_operation(trace.facts.operation + 1);
+        set_phase(Phase::Execute.label());
+        Some((trace, manner, watch))
+    }
+
+    /// Ends the account of a request that is handed over, and whose connection ends.
+    pub(crate) fn abandon(&self, place: ParkingPlace) {
+        if let Some(Parked { trace, watch, .. }) = *place {
+            watch.iter().for_each(ClientWatch::tell);
+            self.accounts.abandon(&trace);
+        }
+    }
+
+    /// True if the service's links have something to send.
+    #[inline]
+    pub(crate) fn has_to_settle(&self) -> bool {
+        self.service.has_to_settle()
+    }
+
+    /// Gives the service a turn with its links; returns the actions that it led to.
+    pub(crate) fn turn_links<T>(
+        &mut self,
+        registry: &Registry,
+        woke: Ticks,
+        turn: impl FnOnce(&mut S, &mut LinkTurn<'_, S::Later>) -> T,
+    ) -> (T, Vec<Due<S::Later>>) {
+        let mut due = std::mem::take(&mut self.due);
+        let mut links = LinkTurn::new(registry, &mut self.accounts, &self.mailbox, &mut due, woke);
+        let done = turn(&mut self.service, &mut links);
+        (done, due)
+    }
+
+    /// Gives the emptied list of actions back.
+    pub(crate) fn put_back_due(&mut self, due: Vec<Due<S::Later>>) {
+        self.due = due;
+    }
+}
+
+/// Has `source` fill `out`. A panic breaks the body off.
+pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> Filled {
+    contain(|| source.fill(out)).unwrap_or_else(|panicked| {
+        panicked.tell();
+        Filled::Broken
+    })
+}
+
+/// Takes memory for the part of a streamed response that its source holds until it is out.
+pub(crate) fn hold_source(memory: &Budget, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+    match handled {
+        Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
+            let mut share = memory.share(usize::MAX);
+            share.take(source.held_bytes())?;
+            Ok(Some(share))
+        }
+        _ => Ok(None),
+    }
+}

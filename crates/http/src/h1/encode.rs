@@ -1,0 +1,132 @@
+//! Encodes responses as text (RFC 9112): status lines, headers, chunks.
+
+use crate::body_source::Filled;
+
+/// Has a client send the body that waits for it.
+pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// Room for a chunk's size: eight hexadecimal digits and the line end.
+const CHUNK_HEAD: &[u8; 10] = b"00000000\r\n";
+
+/// The status line, for the codes that Pellucid answers with.
+pub(crate) fn status_line(status: u16) -> &'static [u8] {
+    match status {
+        101 => b"HTTP/1.1 101 Switching Protocols\r\n",
+        200 => b"HTTP/1.1 200 OK\r\n",
+        201 => b"HTTP/1.1 201 Created\r\n",
+        202 => b"HTTP/1.1 202 Accepted\r\n",
+        204 => b"HTTP/1.1 204 No Content\r\n",
+        304 => b"HTTP/1.1 304 Not Modified\r\n",
+        400 => b"HTTP/1.1 400 Bad Request\r\n",
+        401 => b"HTTP/1.1 401 Unauthorized\r\n",
+        403 => b"HTTP/1.1 403 Forbidden\r\n",
+        404 => b"HTTP/1.1 404 Not Found\r\n",
+        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        406 => b"HTTP/1.1 406 Not Acceptable\r\n",
+        408 => b"HTTP/1.1 408 Request Timeout\r\n",
+        409 => b"HTTP/1.1 409 Conflict\r\n",
+        410 => b"HTTP/1.1 410 Gone\r\n",
+        412 => b"HTTP/1.1 412 Precondition Failed\r\n",
+        413 => b"HTTP/1.1 413 Content Too Large\r\n",
+        414 => b"HTTP/1.1 414 URI Too Long\r\n",
+        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        421 => b"HTTP/1.1 421 Misdirected Request\r\n",
+        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
+        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        500 => b"HTTP/1.1 500 Internal Server Error\r\n",
+        501 => b"HTTP/1.1 501 Not Implemented\r\n",
+        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
+        504 => b"HTTP/1.1 504 Gateway Timeout\r\n",
+        505 => b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
+        507 => b"HTTP/1.1 507 Insufficient Storage\r\n",
+        _ => panic!("status {status} has no status line here: add it"),
+    }
+}
+
+/// Appends a header whose value `write` appends to the buffer that it is given.
+#[inline]
+pub(crate) fn write_header(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the end of the headers, which tells whether the connection stays open; HTTP/1.0 has to
+/// be told if it does.
+#[inline]
+pub(crate) fn end_headers(out: &mut Vec<u8>, keep_alive: bool, is_old: bool) {
+    if !keep_alive {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else if is_old {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the bytes that `fill` appends, as a chunk; and behind the last one, the last chunk.
+pub(crate) fn write_chunk(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Filled) -> Filled {
+    let begin = out.len();
+    out.extend_from_slice(CHUNK_HEAD);
+    let filled = fill(out);
+    let size_bytes = out.len() - begin - CHUNK_HEAD.len();
+    if size_bytes == 0 {
+        // A chunk of size zero would end the body.
+        out.truncate(begin);
+    } else {
+        let digits = format!("{size_bytes:08X}");
+        assert_eq!(digits.len(), 8, "a piece is far below 4 GiB");
+        out[begin..begin + 8].copy_from_slice(digits.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if filled == Filled::Last {
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+    filled
+}
+
+/// Appends `value` in decimal digits.
+pub fn write_decimal(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    // Two at a time: each division waits for the one before.
+    while rest >= 10 {
+        at -= 2;
+        let two = (rest % 100) as u8;
+        (digits[at], digits[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        rest /= 100;
+    }
+    if rest > 0 || value == 0 {
+        at -= 1;
+        digits[at] = b'0' + rest as u8;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals() {
+        for value in [0, 9, 10, 12_345, u64::MAX] {
+            let mut out = Vec::new();
+            write_decimal(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
+
+    #[test]
+    fn chunks_of_a_body_and_its_end() {
+        let mut out = Vec::new();
+        let mut piece = |bytes: &[u8], filled| {
+            write_chunk(&mut out, |out| {
+                out.extend_from_slice(bytes);
+                filled
+            })
+        };
+        assert_eq!(piece(b"0123456789ab", Filled::More), Filled::More);
+        piece(b"", Filled::Waiting);
+        piece(b"x", Filled::Last);
+        assert_eq!(out, b"0000000C\r\n0123456789ab\r\n00000001\r\nx\r\n0\r\n\r\n");
+    }
+}

@@ -1,0 +1,11 @@
+//! HTTP/1.1 (RFC 9112): bytes in, requests out, replies in, bytes out.
+//!
+//! [`parse`], [`chunked`] and [`encode`] know the grammar; [`conn`] is the state of one connection,
+//! and knows neither sockets nor services; [`serve`] brings its requests to the service, and the
+//! replies to its output.
+
+pub(crate) mod chunked;
+pub(crate) mod conn;
+pub(crate) mod encode;
+pub(crate) mod parse;
+pub(crate) mod serve;

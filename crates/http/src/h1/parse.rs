@@ -1,0 +1,372 @@
+//! Parses the head of a request, and tells how its body is framed (RFC 9112).
+
+use std::mem::MaybeUninit;
+
+use crate::compression::Coding;
+use crate::limits::HEADERS_MAX;
+use crate::refusal::Refusal;
+use crate::request::{Header, list_has};
+
+/// The end of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// After this many bytes; requests without a body have zero.
+    Length(usize),
+    /// After the last chunk and its trailers.
+    Chunked,
+}
+
+impl Framing {
+    /// The length of the body, if the head says it.
+    pub(crate) fn length(self) -> Option<usize> {
+        match self {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
+        }
+    }
+}
+
+/// Storage for the headers of one request, left uninitialised where unused.
+pub type HeaderSpace<'a> = [MaybeUninit<Header<'a>>; HEADERS_MAX];
+
+/// The head of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'h, 'b> {
+    /// The method.
+    pub method: &'b str,
+    /// The path of the target.
+    pub path: &'b str,
+    /// The query of the target.
+    pub query: Option<&'b str>,
+    /// The headers.
+    pub headers: &'h [Header<'b>],
+    /// Bytes of the head, the empty line included.
+    pub head_bytes: usize,
+    /// The framing of the body.
+    pub framing: Framing,
+    /// True if the connection stays open after the response.
+    pub keep_alive: bool,
+    /// True if the client speaks HTTP/1.0, which knows no chunks.
+    pub is_old: bool,
+    /// True if the client waits for `100 Continue` before it sends the body.
+    pub expects_continue: bool,
+    /// True if the client would rather go on in HTTP/2 on this connection.
+    pub wants_http2: bool,
+    /// The coding that the client prefers for the body of its response.
+    pub(crate) coding: Option<Coding>,
+}
+
+/// Parses a head from the beginning of `bytes`; nothing if it is not complete yet.
+///
+/// # Errors
+/// The refusal to answer with, after which the stream cannot be trusted.
+pub fn parse<'h, 'b>(
+    bytes: &'b [u8],
+    space: &'h mut HeaderSpace<'b>,
+    head_bytes_max: usize,
+) -> Result<Option<Head<'h, 'b>>, Refusal> {
+    let mut parsed = httparse::Request::new(&mut []);
+    let status = parsed.parse_with_uninit_headers(bytes, space).map_err(|error| {
+        let within = &bytes[..bytes.len().min(head_bytes_max)];
+        if within.len() < bytes.len() && !within.contains(&b'\n') {
+            Refusal::TargetTooLong
+        } else {
+            refusal_of(error)
+        }
+    })?;
+    let httparse::Status::Complete(head_bytes) = status else {
+        return if bytes.len() > head_bytes_max { Err(too_large(bytes)) } else { Ok(None) };
+    };
+    if head_bytes > head_bytes_max {
+        return Err(too_large(&bytes[..head_bytes_max]));
+    }
+    let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version)
+    else {
+        return Err(Refusal::Malformed("the request line is malformed"));
+    };
+    of_lines(method, target, version, parsed.headers, head_bytes).map(Some)
+}
+
+/// The head that has these lines.
+#[inline(always)]
+fn of_lines<'h, 'b>(
+    method: &'b str,
+    target: &'b str,
+    version: u8,
+    headers: &'h [Header<'b>],
+    head_bytes: usize,
+) -> Result<Head<'h, 'b>, Refusal> {
+    let (path, query) = split_target(target)?;
+    let fields = Fields::of(headers)?;
+    fields.check(version)?;
+    Ok(Head {
+        method,
+        path,
+        query,
+        headers,
+        head_bytes,
+        framing: if fields.chunked {
+            Framing::Chunked
+        } else {
+            Framing::Length(fields.content_length.unwrap_or(0))
+        },
+        keep_alive: !fields.close && (version == 1 || fields.keep_alive),
+        is_old: version == 0,
+        expects_continue: fields.expects_continue && version == 1,
+        coding: fields.coding,
+        wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
+    })
+}
+
+fn refusal_of(error: httparse::Error) -> Refusal {
+    match error {
+        httparse::Error::HeaderName => Refusal::Malformed("a header's name is malformed"),
+        httparse::Error::HeaderValue => Refusal::Malformed("a header's value is malformed"),
+        httparse::Error::NewLine => Refusal::Malformed("a line does not end as it must"),
+        httparse::Error::TooManyHeaders => Refusal::HeadTooLarge,
+        httparse::Error::Version => Refusal::UnknownVersion,
+        httparse::Error::Token | httparse::Error::Status => {
+            Refusal::Malformed("the request line is malformed")
+        }
+    }
+}
+
+fn too_large(bytes: &[u8]) -> Refusal {
+    if bytes.contains(&b'\n') { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
+}
+
+/// Path and query of a request target, in origin, absolute or asterisk form.
+fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
+    let malformed = Refusal::Malformed("the request target is neither a path nor a URL");
+    let local = if target.starts_with('/') || target == "*" {
+        target
+    } else {
+        let after_scheme = target.split_once("://").ok_or(malformed)?.1;
+        let path_at = after_scheme.find(['/', '?']).unwrap_or(after_scheme.len());
+        let local = &after_scheme[path_at..];
+        if local.is_empty() { "/" } else { local }
+    };
+    // Byte by byte: targets are short, and a search that is made for long texts takes as long to
+    // begin as this to end.
+    Ok(match local.bytes().position(|byte| byte == b'?') {
+        Some(0) => ("/", Some(&local[1..])),
+        Some(at) => (&local[..at], Some(&local[at + 1..])),
+        None => (local, None),
+    })
+}
+
+/// The fields of the headers about the connection and the body.
+#[derive(Default)]
+struct Fields {
+    content_length: Option<usize>,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+    expects_continue: bool,
+    /// The header `Connection` says that `Upgrade` is meant for us, which says that it is HTTP/2.
+    upgrades: bool,
+    names_http2: bool,
+    has_settings: bool,
+    coding: Option<Coding>,
+    hosts: usize,
+}
+
+impl Fields {
+    fn of(headers: &[Header<'_>]) -> Result<Fields, Refusal> {
+        let mut fields = Fields::default();
+        for header in headers {
+            // The length tells most names apart before a byte is compared.
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            match header.name.len() {
+                4 if is("host") => fields.hosts += 1,
+                6 if is("expect") => fields.expect(header.value)?,
+                7 if is("upgrade") => fields.names_http2 |= list_has(header.value, "h2c"),
+                14 if is("http2-settings") => fields.has_settings = true,
+                10 if is("connection") => {
+                    fields.upgrades |= list_has(header.value, "upgrade");
+                    fields.close |= list_has(header.value, "close");
+                    fields.keep_alive |= list_has(header.value, "keep-alive");
+                }
+                15 if is("accept-encoding") => {
+                    fields.coding = fields.coding.or(Coding::preferred(header.value));
+                }
+                14 if is("content-length") => fields.length(header.value)?,
+                17 if is("transfer-encoding") => fields.transfer_coding(header.value)?,
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
+
+    fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if !value.eq_ignore_ascii_case(b"100-continue") {
+            return Err(Refusal::UnknownExpectation);
+        }
+        self.expects_continue = true;
+        Ok(())
+    }
+
+    /// A list of equal lengths is one length (RFC 9112, section 6.3); anything else is an attack or
+    /// a bug, and the next request's beginning unknown.
+    fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.content_length.is_none()
+            && let Some(length) = parse_decimal(value)
+        {
+            self.content_length = Some(length);
+            return Ok(());
+        }
+        for item in value.split(|byte| *byte == b',') {
+            let length = parse_decimal(item.trim_ascii())
+                .ok_or(Refusal::Malformed("Content-Length is not a number"))?;
+            if self.content_length.is_some_and(|other| other != length) {
+                return Err(Refusal::Malformed("two Content-Lengths contradict each other"));
+            }
+            self.content_length = Some(length);
+        }
+        Ok(())
+    }
+
+    fn transfer_coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(Refusal::UnknownCoding);
+        }
+        self.chunked = true;
+        Ok(())
+    }
+
+    fn check(&self, version: u8) -> Result<(), Refusal> {
+        if self.chunked && self.content_length.is_some() {
+            let what = "Content-Length and Transfer-Encoding contradict each other";
+            return Err(Refusal::Malformed(what));
+        }
+        if self.chunked && version == 0 {
+            return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding"));
+        }
+        if version == 1 && self.hosts != 1 {
+            return Err(Refusal::Malformed("there must be exactly one Host header"));
+        }
+        Ok(())
+    }
+}
+
+fn parse_decimal(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut value = 0_u64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    usize::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn with_head<T>(
+        text: &str,
+        look: impl FnOnce(Result<Option<Head<'_, '_>>, Refusal>) -> T,
+    ) -> T {
+        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        look(parse(text.as_bytes(), &mut space, 1_024))
+    }
+
+    fn refusal(text: &str) -> Refusal {
+        with_head(text, |head| head.unwrap_err())
+    }
+
+    fn framing(headers: &str) -> Result<Framing, Refusal> {
+        let text = format!("PUT /v0/entity?id=1 HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
+        with_head(&text, |head| head.map(|head| head.expect("the head is complete").framing))
+    }
+
+    #[test]
+    fn a_plain_request() {
+        with_head("GET /v0/entity?id=7&x HTTP/1.1\r\nHost: a\r\n\r\nnext", |head| {
+            let head = head.unwrap().unwrap();
+            assert_eq!((head.method, head.path, head.query), ("GET", "/v0/entity", Some("id=7&x")));
+            assert_eq!((head.head_bytes, head.framing), (43, Framing::Length(0)));
+            assert!(head.keep_alive && !head.expects_continue);
+        });
+    }
+
+    #[test]
+    fn lengths_and_codings_that_contradict_are_refused() {
+        assert_eq!(framing("Content-Length: 5\r\n"), Ok(Framing::Length(5)));
+        assert_eq!(framing("content-length: 5, 5\r\n"), Ok(Framing::Length(5)));
+        assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Ok(Framing::Chunked));
+        for headers in [
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Content-Length: 5, 6\r\n",
+            "Content-Length: -1\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: 0x5\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: 99999999999999999999\r\n",
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Host: b\r\n",
+        ] {
+            assert_eq!(framing(headers).unwrap_err().status(), 400, "{headers:?}");
+        }
+        for headers in ["Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: gzip\r\n"] {
+            assert_eq!(framing(headers).unwrap_err().status(), 501, "{headers:?}");
+        }
+        assert_eq!(framing("Expect: miracles\r\n").unwrap_err().status(), 417);
+    }
+
+    #[test]
+    fn malformed_heads_are_refused() {
+        assert_eq!(refusal("GET / HTTP/1.1\r\n\r\n").status(), 400, "no Host");
+        assert_eq!(refusal("GET /\r\n\r\n").status(), 400, "HTTP/0.9");
+        assert_eq!(refusal("GET / HTTP/3.0\r\n\r\n").status(), 505);
+        assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status(), 505);
+        assert_eq!(refusal("GET nowhere HTTP/1.1\r\nHost: a\r\n\r\n").status(), 400);
+        assert_eq!(refusal("GET / HTTP/1.1\r\nHo st: a\r\n\r\n").status(), 400);
+        assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n").status(), 400);
+        assert_eq!(refusal("\u{1}\u{2}\u{3}\r\n\r\n").status(), 400);
+        assert_eq!(refusal(&format!("GET /{}", "a".repeat(2_000))), Refusal::TargetTooLong);
+        let long_header = format!("GET / HTTP/1.1\r\nHost: {}", "a".repeat(2_000));
+        assert_eq!(refusal(&long_header), Refusal::HeadTooLarge);
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
+        assert_eq!(refusal(&many), Refusal::HeadTooLarge);
+    }
+
+    #[test]
+    fn targets_come_in_three_forms() {
+        assert_eq!(split_target("http://h:1/a?b=c").unwrap(), ("/a", Some("b=c")));
+        assert_eq!(split_target("http://h").unwrap(), ("/", None));
+        assert_eq!(split_target("http://h?b").unwrap(), ("/", Some("b")));
+        assert_eq!(split_target("*").unwrap(), ("*", None));
+    }
+
+    #[test]
+    fn connections_stay_open_by_version_and_wish() {
+        let kept = |text: &str| with_head(text, |head| head.unwrap().unwrap().keep_alive);
+        assert!(kept("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(!kept("GET / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n"));
+        assert!(!kept("GET / HTTP/1.0\r\n\r\n"));
+        assert!(kept("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered_without_a_panic(bytes in vec(any::<u8>(), 0..600)) {
+            let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let _ = parse(&bytes, &mut space, 512);
+        }
+
+        #[test]
+        fn a_head_cut_short_is_incomplete_and_never_refused(cut in 0.0_f64..1.0) {
+            let text = "POST /v0/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n";
+            let cut = (cut * text.len() as f64) as usize;
+            with_head(&text[..cut], |head| assert!(head.unwrap().is_none()));
+        }
+    }
+}

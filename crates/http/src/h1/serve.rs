@@ -1,0 +1,341 @@
+//! Requests of one connection in HTTP/1.1 on their way to the service, and replies on their way to
+//! its output.
+
+use std::mem::MaybeUninit;
+
+use pellucid_account::{Phase, Stamp, TransportPart};
+use pellucid_thread::{begin_request, set_operation, set_phase};
+
+use super::conn::{Closing, Conn, Next, Stage, Streaming};
+use super::encode::write_chunk;
+use super::parse::{Head, parse};
+use crate::accounts::{Arrival, Trace, Turn, saturating_u32};
+use crate::body_source::{Filled, Handled};
+use crate::caller::Caller;
+use crate::client_watch::ClientWatch;
+use crate::dispatch::{Call, Dispatcher, Served, fill_contained, hold_source};
+use crate::h2::upgrade::{SWITCHING, synthetic_headers};
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
+use crate::mailbox::Admission;
+use crate::output::Output;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response::{Manner, Outcome, Response, Streamed, Target};
+use crate::service::{Exchange, Service};
+
+/// One connection, and the service that answers its requests.
+pub(crate) struct Serving<'a, S: Service> {
+    conn: &'a mut Conn,
+    caller: &'a mut Caller,
+    /// Holds the responses until they are written; their bytes go to `out`.
+    output: &'a mut Output,
+    dispatcher: &'a mut Dispatcher<S>,
+    out: &'a mut Vec<u8>,
+    /// The beginning of this connection's responses in `out`.
+    begin: usize,
+}
+
+impl<'a, S: Service> Serving<'a, S> {
+    #[inline]
+    pub(crate) fn new(
+        conn: &'a mut Conn,
+        caller: &'a mut Caller,
+        output: &'a mut Output,
+        dispatcher: &'a mut Dispatcher<S>,
+        out: &'a mut Vec<u8>,
+    ) -> Serving<'a, S> {
+        let begin = out.len();
+        Serving { conn, caller, output, dispatcher, out, begin }
+    }
+
+    /// Answers the whole requests at the beginning of `bytes`, as far as their answers may wait
+    /// together. Returns how many bytes were used.
+    #[inline]
+    pub(crate) fn answer_whole(&mut self, bytes: &[u8], turn: &Turn) -> usize {
+        let (mut used, mut turn) = (0, *turn);
+        while used < bytes.len()
+            && self.conn.may_serve()
+            && self.out.len() - self.begin < OUTPUT_BYTES_MAX
+        {
+            match used {
+                0 => set_phase(Phase::Parse.label()),
+                _ => begin_request(Phase::Parse.label()),
+            }
+            let rest = &bytes[used..];
+            let next = match self.conn.is_chunked() {
+                true => self.feed_chunked(rest, &turn),
+                false => self.answer_next(rest, &turn),
+            };
+            let Some(count) = next else { break };
+            used += count;
+            turn.waited_until = Some(self.dispatcher.accounts.last());
+        }
+        let is_followed = used < bytes.len() || bytes.len() >= READ_BYTES_MAX;
+        if self.conn.closing == Closing::Cleanly && is_followed {
+            self.conn.closing = Closing::AfterLinger;
+        }
+        if self.conn.closing == Closing::AfterLinger {
+            used = bytes.len();
+        }
+        used
+    }
+
+    /// Answers the request at the beginning of `bytes`. Returns how many bytes it took, unless it
+    /// is not whole.
+    fn answer_next(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
+        let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let head_bytes_max = self.dispatcher.limits().head_bytes;
+        let (head, whole) = match self.conn.next(bytes, &mut space, head_bytes_max, turn) {
+            Next::Whole(head, length) => (head, Some(length)),
+            Next::Head(head) => (head, None),
+            Next::Incomplete => return None,
+            Next::Malformed(refusal) => {
+                self.refuse(&refusal, false, turn);
+                return Some(bytes.len());
+            }
+        };
+        let refusal = match whole {
+            Some(_) => None,
+            None => match self.let_body_in(&head, turn) {
+                Ok(true) => None,
+                Ok(false) => return None,
+                Err(refusal) => Some(refusal),
+            },
+        };
+        let body_bytes_max = self.dispatcher.body_bytes_max(&head);
+        let is_too_large = head.framing.length().is_some_and(|length| length > body_bytes_max);
+        let too_large = || is_too_large.then_some(Refusal::BodyTooLarge(body_bytes_max));
+        if let Some(refusal) = refusal.or_else(too_large) {
+            self.refuse(&refusal, head.method == "HEAD", turn);
+            return Some(bytes.len());
+        }
+        let Some(length) = whole else {
+            return self.conn.expect_body(&head, bytes, body_bytes_max, self.out);
+        };
+        let end = head.head_bytes + length;
+        self.answer(&head, &bytes[head.head_bytes..end], end, turn);
+        Some(end)
+    }
+
+    /// Lets in the body behind this head, unless it is let in already. False if another thread has
+    /// to judge it first.
+    fn let_body_in(&mut self, head: &Head<'_, '_>, turn: &Turn) -> Result<bool, Refusal> {
+        if self.conn.body.is_some() {
+            return Ok(true);
+        }
+        let admission = match self.conn.take_admission() {
+            Some(admission) => *admission,
+            None => self.dispatcher.admit(self.caller.id, self.caller, head),
+        };
+        match admission {
+            Admission::Granted(account) => {
+                let accounts = &self.dispatcher.accounts;
+                let (shared, clock) = (accounts.shared(), accounts.clock());
+                let hold = self.caller.hold_body(account.as_ref(), shared, clock, turn.woke);
+                self.conn.body = Some(hold);
+                Ok(true)
+            }
+            Admission::Refused(refusal) => Err(refusal),
+            Admission::Pending => {
+                self.conn.wait_for_judgement();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Feeds the chunked body that comes in, and answers its request once that is whole.
+    fn feed_chunked(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
+        match self.conn.feed(bytes, turn.woke, self.dispatcher.accounts.clock()) {
+            Ok((used, None)) => Some(used),
+            Ok((used, Some(request))) => {
+                let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+                if let Ok(Some(head)) = parse(&request.head, &mut space, usize::MAX) {
+                    self.answer(&head, request.decoder.body(), request.wire_bytes, turn);
+                }
+                Some(used)
+            }
+            Err(refusal) => {
+                self.refuse(&refusal, false, turn);
+                Some(bytes.len())
+            }
+        }
+    }
+
+    /// Answers a request that took so many bytes.
+    fn answer(&mut self, head: &Head<'_, '_>, body: &[u8], bytes: usize, turn: &Turn) {
+        let begun = self.conn.begin_answer(turn);
+        if self.go_on_in_http2(head, body) {
+            return;
+        }
+        let arrival = Arrival::of(begun, turn, bytes);
+        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let manner = Manner {
+            keep_alive: head.keep_alive && !self.dispatcher.is_stopping(),
+            is_head: head.method == "HEAD",
+            is_old: head.is_old,
+            coding: head.coding,
+            compressed_from_bytes: self.dispatcher.limits().compressed_from_bytes,
+        };
+        if self.dispatcher.is_overloaded() {
+            return self.refuse_whole(&Refusal::Overloaded, manner, trace);
+        }
+        let Head { method, path, query, headers, .. } = *head;
+        let request = Request { method, path, query, headers, body };
+        let may_upgrade = !self.caller.is_encrypted && !manner.is_old;
+        self.call(trace, manner, None, may_upgrade, |service, response, exchange| {
+            service.handle(&request, response, exchange)
+        });
+    }
+
+    /// Goes on in HTTP/2, where this request is answered, if the client asks for it.
+    fn go_on_in_http2(&mut self, head: &Head<'_, '_>, body: &[u8]) -> bool {
+        if !head.wants_http2 || !body.is_empty() || self.caller.is_encrypted {
+            return false;
+        }
+        let Some(frame) = synthetic_headers(head) else { return false };
+        self.out.extend_from_slice(SWITCHING);
+        self.conn.stage = Stage::Http2(Some(frame));
+        true
+    }
+
+    /// Brings the request that was handed over back to the service.
+    pub(crate) fn resume(&mut self, later: S::Later) {
+        let Some(place) = self.conn.take_parked() else { return };
+        let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
+        self.call(trace, manner, watch, false, |service, response, exchange| {
+            service.resume(later, response, exchange)
+        });
+    }
+
+    /// Answers the request that was handed over to code that panicked.
+    pub(crate) fn fail_parked(&mut self) {
+        let Some(place) = self.conn.take_parked() else { return };
+        let Some((mut trace, manner, _)) = self.dispatcher.take_back(place) else { return };
+        let begin = self.out.len();
+        let target = Target { out: self.out, fields: None };
+        let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
+        self.finish(outcome, &mut trace, begin);
+    }
+
+    /// Has the service answer a request.
+    #[inline]
+    fn call(
+        &mut self,
+        mut trace: Trace,
+        manner: Manner,
+        watch: Option<ClientWatch>,
+        may_upgrade: bool,
+        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
+    ) {
+        let begin = self.out.len();
+        let call = Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch };
+        let target = Target { out: self.out, fields: None };
+        match self.dispatcher.serve(call, &mut trace, target, serve) {
+            Served::Answered(handled, outcome) => {
+                self.conclude(handled, outcome, manner, trace, begin);
+            }
+            Served::Later(watch) => {
+                self.conn.stage = Stage::Waiting(self.dispatcher.park(trace, manner, watch));
+            }
+        }
+    }
+
+    /// Goes on with a request whose response is in `out`, from `begin` on.
+    #[inline]
+    fn conclude(
+        &mut self,
+        handled: Handled,
+        outcome: Outcome,
+        manner: Manner,
+        mut trace: Trace,
+        begin: usize,
+    ) {
+        let memory = self.dispatcher.accounts.memory();
+        let held = self.output.hold(self.out.len() - begin, memory);
+        let Ok(memory) = held.and_then(|()| hold_source(memory, &handled)) else {
+            self.out.truncate(begin);
+            return self.refuse_whole(&Refusal::ResponseTooLarge, manner, trace);
+        };
+        trace.timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
+        match handled {
+            Handled::Stream(source) if outcome.streamed != Streamed::No => {
+                self.conn.body = None;
+                self.dispatcher.accounts.count_in_flight();
+                trace.facts.status = outcome.status;
+                trace.facts.response_bytes = saturating_u32(self.out.len() - begin);
+                let _flight = self.dispatcher.send_away(&trace);
+                let Outcome { streamed: framing, keep_alive, .. } = outcome;
+                let streaming =
+                    Streaming { source, framing, trace, keep_alive, _flight, _memory: memory };
+                self.conn.stage = Stage::Streaming(Box::new(streaming));
+            }
+            Handled::Upgrade => {
+                self.finish(Outcome { keep_alive: true, ..outcome }, &mut trace, begin);
+                self.conn.stage = Stage::Leaving;
+            }
+            _ => self.finish(outcome, &mut trace, begin),
+        }
+    }
+
+    /// Ends the request whose whole response is in `out`, from `begin` on.
+    #[inline]
+    fn finish(&mut self, outcome: Outcome, trace: &mut Trace, begin: usize) {
+        self.conn.body = None;
+        trace.facts.status = outcome.status;
+        trace.facts.response_bytes = saturating_u32(self.out.len() - begin);
+        let accounts = &mut self.dispatcher.accounts;
+        let record = accounts.seal(trace);
+        accounts.finish(self.output, record, self.out.len() - self.begin);
+        if !outcome.keep_alive {
+            self.conn.close_after_response(self.dispatcher.is_stopping());
+        }
+    }
+
+    /// Refuses a request that came whole, behind which others may follow.
+    #[cold]
+    fn refuse_whole(&mut self, refusal: &Refusal, manner: Manner, mut trace: Trace) {
+        let begin = self.out.len();
+        let target = Target { out: self.out, fields: None };
+        let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        self.finish(outcome, &mut trace, begin);
+    }
+
+    /// Refuses the request that comes in, behind which nothing can be trusted.
+    #[cold]
+    pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &Turn) {
+        let arrival = Arrival::of(self.conn.begin_answer(turn), turn, 0);
+        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let manner = Manner { keep_alive: false, is_head, ..Manner::PLAIN };
+        self.refuse_whole(refusal, manner, trace);
+        self.conn.closing = Closing::AfterLinger;
+    }
+
+    /// Appends the next piece of the response that is streamed.
+    pub(crate) fn pump(&mut self) -> Filled {
+        let Stage::Streaming(streaming) = &mut self.conn.stage else { return Filled::Waiting };
+        let Streaming { source, framing, trace, keep_alive, .. } = &mut **streaming;
+        set_operation(trace.facts.operation + 1);
+        set_phase(Phase::Encode.label());
+        let mut fill = |out: &mut Vec<u8>| fill_contained(&mut **source, out);
+        let filled = match framing {
+            Streamed::Chunked => write_chunk(self.out, fill),
+            _ => fill(self.out),
+        };
+        let piece_bytes = saturating_u32(self.out.len() - self.begin);
+        trace.facts.response_bytes = trace.facts.response_bytes.saturating_add(piece_bytes);
+        if filled == Filled::Last {
+            let accounts = &mut self.dispatcher.accounts;
+            accounts.uncount_in_flight();
+            trace.timeline.set_transport_part(TransportPart::Compress, source.compress_ticks());
+            trace.timeline.stamp(Stamp::Encoded);
+            let record = accounts.recorder().seal(&trace.timeline, trace.facts);
+            accounts.finish(self.output, record, self.out.len() - self.begin);
+            let keep_alive = *keep_alive;
+            self.conn.stage = Stage::Serving;
+            if !keep_alive {
+                self.conn.close_after_response(self.dispatcher.is_stopping());
+            }
+        }
+        filled
+    }
+}

@@ -1,0 +1,94 @@
+//! Responses whose bodies wait for their clients' windows.
+
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use pellucid_account::{Flight, TransportPart};
+use pellucid_budget::Share;
+use pellucid_clock::Ticks;
+
+use crate::accounts::{Trace, saturating_u32};
+use crate::body_source::{BodySource, Filled};
+use crate::dispatch::fill_contained;
+use crate::pace::Pace;
+
+/// A response whose body waits for the client's window.
+pub(super) struct Sending {
+    pub(super) stream: SendStream<Bytes>,
+    /// Bytes that are there and not given to the protocol.
+    pub(super) pending: Bytes,
+    /// The source of more; none if `pending` is the end.
+    pub(super) source: Option<Box<dyn BodySource>>,
+    pub(super) trace: Trace,
+    pub(super) progress_at: Ticks,
+    /// The pace at which the client takes it. Streams of one connection share its rate, so the
+    /// bytes of a stream count as often as there are streams.
+    pub(super) pace: Pace,
+    /// The part of the server's memory that it holds, beyond a piece.
+    pub(super) memory: Option<Share>,
+    /// True if it counts as a request in flight.
+    pub(super) is_counted: bool,
+    /// Shows the request among those under way.
+    pub(super) _flight: Flight,
+}
+
+/// The part of a response that the protocol took.
+pub(super) enum Sent {
+    /// The client's window is closed.
+    Nothing,
+    Bytes(usize),
+    /// These, and it was all.
+    Last(usize),
+    /// The client has given the stream up, or we have.
+    Gone,
+}
+
+impl Sending {
+    /// Gives the protocol the next piece, as far as the client's window takes it.
+    pub(super) fn step(&mut self) -> Sent {
+        if self.pending.is_empty()
+            && let Some(source) = &mut self.source
+        {
+            let mut piece = Vec::new();
+            let filled = fill_contained(&mut **source, &mut piece);
+            let piece_bytes = saturating_u32(piece.len());
+            let facts = &mut self.trace.facts;
+            facts.response_bytes = facts.response_bytes.saturating_add(piece_bytes);
+            self.pending = Bytes::from(piece);
+            match filled {
+                Filled::More => {}
+                Filled::Waiting if self.pending.is_empty() => return Sent::Nothing,
+                Filled::Waiting => {}
+                Filled::Last => {
+                    let ticks = source.compress_ticks();
+                    self.trace.timeline.set_transport_part(TransportPart::Compress, ticks);
+                    self.source = None;
+                }
+                Filled::Broken => {
+                    self.stream.send_reset(Reason::INTERNAL_ERROR);
+                    return Sent::Gone;
+                }
+            }
+        }
+        self.stream.reserve_capacity(self.pending.len());
+        let count = self.stream.capacity().min(self.pending.len());
+        if count == 0 && !self.pending.is_empty() {
+            let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
+            return if closed.is_ready() { Sent::Gone } else { Sent::Nothing };
+        }
+        let piece = self.pending.split_to(count);
+        let is_last = self.pending.is_empty() && self.source.is_none();
+        match self.stream.send_data(piece, is_last) {
+            Err(_) => Sent::Gone,
+            Ok(()) if is_last => Sent::Last(count),
+            Ok(()) => Sent::Bytes(count),
+        }
+    }
+
+    /// Notes the bytes that the client took of this one among `streams` that are sent.
+    pub(super) fn note_taken(&mut self, count: usize, streams: usize, now: Ticks) {
+        let shared = (count as u64).saturating_mul(streams as u64);
+        self.pace.note(shared, !self.pending.is_empty(), now);
+    }
+}

@@ -1,0 +1,471 @@
+//! Requests of the streams of one connection on their way to the service, and replies on their way
+//! to the protocol.
+
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use http::HeaderMap;
+use pellucid_account::{Phase, Stamp, TransportPart};
+use pellucid_budget::{OverBudget, Share};
+use pellucid_clock::Ticks;
+use pellucid_thread::{begin_request, set_phase};
+
+use super::conn::{BodyState, Conn, Parked, Polled, Receiving, Stream};
+use super::heads::{body_length, head_of};
+use super::sending::{Sending, Sent};
+use crate::accounts::{Arrival, Begun, Trace, Turn, saturating_u32};
+use crate::bodies::BodyHold;
+use crate::body_source::Handled;
+use crate::caller::Caller;
+use crate::client_watch::ClientWatch;
+use crate::cuts::Cut;
+use crate::dispatch::{Call, Dispatcher, Served, hold_source};
+use crate::h1::parse::Head;
+use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
+use crate::mailbox::{Admission, ConnectionId};
+use crate::pace::Pace;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::response::{Manner, Outcome, Response, Streamed, Target};
+use crate::service::{Exchange, Service};
+use crate::transport::is_longer;
+
+/// Room for the headers of a usual response, so that they are laid out once.
+const FIELDS_USUAL: usize = 8;
+
+/// The streams of one connection, and the service that answers their requests.
+pub(crate) struct Serving<'a, S: Service> {
+    pub(crate) conn: &'a mut Conn,
+    pub(crate) caller: &'a mut Caller,
+    pub(crate) dispatcher: &'a mut Dispatcher<S>,
+    /// A buffer for the bodies of responses, before the protocol frames them.
+    pub(crate) body: &'a mut Vec<u8>,
+}
+
+impl<S: Service> Serving<'_, S> {
+    /// Takes in the requests of the client, and gives the protocol the responses for it. Says
+    /// whether the connection is done, and whether anything moved.
+    pub(crate) fn run(&mut self, turn: &Turn) -> (bool, bool) {
+        let had_input = self.conn.has_input();
+        let mut is_over = self.take_requests(turn);
+        self.take_bodies(turn);
+        if had_input {
+            self.conn.tell_resets();
+        }
+        // The rest is for all streams together.
+        begin_request(Phase::Encode.label());
+        let moved = self.pump(turn);
+        self.conn.check_quiet();
+        is_over |= self.conn.poll_output();
+        (is_over, moved)
+    }
+
+    /// Answers the requests that are whole, and notes the others, unless the client leaves too much
+    /// of our answers lying. True if the connection is done.
+    fn take_requests(&mut self, turn: &Turn) -> bool {
+        let begun = Begun::of(turn);
+        let mut turn = *turn;
+        while self.conn.held_bytes() < OUTPUT_BYTES_MAX {
+            match turn.waited_until {
+                None => set_phase(Phase::Parse.label()),
+                Some(_) => begin_request(Phase::Parse.label()),
+            }
+            match self.conn.poll() {
+                Polled::Nothing => return false,
+                Polled::Over => return true,
+                Polled::Request(request) => {
+                    self.conn.quiet_bytes = 0;
+                    let (request, respond) = *request;
+                    let (parts, body) = request.into_parts();
+                    let stream = Stream { parts, respond, begun, hold: None };
+                    if body.is_end_stream() {
+                        self.answer(stream, &[], &turn);
+                        turn.waited_until = Some(self.dispatcher.accounts.last());
+                    } else {
+                        self.begin_body(stream, body, &turn);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Notes a request whose body comes in.
+    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &Turn) {
+        let length = body_length(&stream.parts);
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
+            .map(|head| self.dispatcher.body_bytes_max(&head));
+        match limit {
+            Err(refusal) => self.refuse(stream, &refusal, turn),
+            Ok(body_bytes_max) => {
+                let Stream { parts, respond, begun, .. } = stream;
+                let key = self.conn.take_key();
+                self.conn.receiving.push(Receiving {
+                    parts,
+                    stream: body,
+                    respond,
+                    body: Vec::new(),
+                    length,
+                    body_bytes_max,
+                    begun,
+                    key,
+                    state: BodyState::Unasked,
+                });
+            }
+        }
+    }
+
+    /// Takes in the bytes of bodies, and answers the requests that are whole by them.
+    fn take_bodies(&mut self, turn: &Turn) {
+        let turn = Turn { waited_until: None, ..*turn };
+        let mut at = 0;
+        while at < self.conn.receiving.len() {
+            begin_request(Phase::Parse.label());
+            let bodies = self.conn.receiving.len();
+            let receiving = &mut self.conn.receiving[at];
+            let (before, was_judged) = (receiving.body.len(), receiving.is_judged());
+            let taken = take_body(self.dispatcher, self.caller, receiving, bodies, &turn);
+            if receiving.body.len() > before {
+                self.conn.quiet_bytes = 0;
+            }
+            if receiving.is_judged() && !was_judged {
+                self.conn.note_untaken_body();
+            }
+            match taken {
+                Ok(Poll::Pending) => at += 1,
+                Ok(Poll::Ready(false)) => drop(self.conn.receiving.swap_remove(at)),
+                Ok(Poll::Ready(true)) => {
+                    let (stream, body) = self.conn.receiving.swap_remove(at).into_parts();
+                    self.answer(stream, &body, &turn);
+                }
+                Err(refusal) => {
+                    self.conn.note_untaken_body();
+                    let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
+                    self.refuse(stream, &refusal, &turn);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, stream: Stream, body: &[u8], turn: &Turn) {
+        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let head = match head_of(&stream.parts, &mut space, body.len()) {
+            Ok(head) => head,
+            Err(refusal) => return self.refuse(stream, &refusal, turn),
+        };
+        let arrival = Arrival::of(stream.begun, turn, body.len());
+        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let limits = self.dispatcher.limits();
+        let manner = Manner {
+            coding: head.coding,
+            compressed_from_bytes: limits.compressed_from_bytes,
+            is_head: head.method == "HEAD",
+            ..Manner::PLAIN
+        };
+        if self.dispatcher.is_overloaded() || self.conn.parked.len() >= limits.streams {
+            return self.write_refusal(stream.respond, &Refusal::Overloaded, manner, trace);
+        }
+        let Head { method, path, query, headers, .. } = head;
+        let request = Request { method, path, query, headers, body };
+        let key = self.conn.take_key();
+        let Stream { respond, hold, .. } = stream;
+        self.call(key, (respond, hold), trace, manner, None, |service, response, exchange| {
+            service.handle(&request, response, exchange)
+        });
+    }
+
+    /// Brings a request that was handed over back to the service.
+    pub(crate) fn resume(&mut self, key: u32, later: S::Later) {
+        let Some(Parked { respond, place, hold, .. }) = self.conn.take_parked(key) else { return };
+        let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
+        self.call(key, (respond, hold), trace, manner, watch, |service, response, exchange| {
+            service.resume(later, response, exchange)
+        });
+    }
+
+    /// Answers a request that was handed over to code that panicked.
+    pub(crate) fn fail_parked(&mut self, key: u32) {
+        let Some(Parked { respond, place, .. }) = self.conn.take_parked(key) else { return };
+        let Some((mut trace, manner, _)) = self.dispatcher.take_back(place) else { return };
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        self.body.clear();
+        let target = Target { out: self.body, fields: Some(&mut fields) };
+        let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
+        self.conclude(respond, Handled::Done, outcome, fields, manner, trace);
+    }
+
+    /// Has the service answer a request.
+    fn call(
+        &mut self,
+        key: u32,
+        (respond, hold): (SendResponse<Bytes>, Option<Box<BodyHold>>),
+        mut trace: Trace,
+        manner: Manner,
+        watch: Option<ClientWatch>,
+        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
+    ) {
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        self.body.clear();
+        let id = ConnectionId { stream: key, ..self.caller.id };
+        let call = Call { id, caller: self.caller, may_upgrade: false, manner, watch };
+        let target = Target { out: self.body, fields: Some(&mut fields) };
+        match self.dispatcher.serve(call, &mut trace, target, serve) {
+            Served::Answered(handled, outcome) => {
+                self.conclude(respond, handled, outcome, fields, manner, trace);
+            }
+            Served::Later(watch) => {
+                let place = self.dispatcher.park(trace, manner, watch);
+                self.conn.parked.push(Parked { key, respond, place, hold });
+            }
+        }
+    }
+
+    /// Gives the protocol a response whose body is in `self.body`, or the beginning of one.
+    fn conclude(
+        &mut self,
+        mut respond: SendResponse<Bytes>,
+        handled: Handled,
+        outcome: Outcome,
+        fields: HeaderMap,
+        manner: Manner,
+        mut trace: Trace,
+    ) {
+        let Ok(memory) = self.hold(self.body.len(), &handled) else {
+            return self.write_refusal(respond, &Refusal::ResponseTooLarge, manner, trace);
+        };
+        trace.timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
+        trace.facts.status = outcome.status;
+        trace.facts.response_bytes = saturating_u32(self.body.len());
+        let source = match handled {
+            Handled::Stream(source) if outcome.streamed != Streamed::No => Some(source),
+            _ => None,
+        };
+        let mut response = http::Response::new(());
+        *response.headers_mut() = fields;
+        *response.status_mut() = http::StatusCode::from_u16(outcome.status)
+            .expect("a status that has a status line is one that the protocol knows");
+        let is_whole = source.is_none() && self.body.is_empty();
+        let bytes = Bytes::copy_from_slice(self.body);
+        if let Ok(mut stream) = respond.send_response(response, is_whole)
+            && !is_whole
+        {
+            stream.reserve_capacity(bytes.len());
+            if source.is_some() || stream.capacity() < bytes.len() {
+                return self.conn.sending.push_back(Sending {
+                    stream,
+                    pending: bytes,
+                    is_counted: source
+                        .as_ref()
+                        .map(|_| self.dispatcher.accounts.count_in_flight())
+                        .is_some(),
+                    source,
+                    progress_at: self.dispatcher.accounts.last(),
+                    pace: Pace::default(),
+                    memory,
+                    _flight: self.dispatcher.send_away(&trace),
+                    trace,
+                });
+            }
+            // It fails only for a stream that the client has given up.
+            let _ = stream.send_data(bytes, true);
+        }
+        let record = self.dispatcher.accounts.seal(&mut trace);
+        self.conn.answered.push(record);
+    }
+
+    /// Takes memory for a response that may have to wait for its client's window.
+    fn hold(&self, bytes: usize, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+        let memory = self.dispatcher.accounts.memory();
+        if bytes <= RESPONSE_BYTES_FREE {
+            return hold_source(memory, handled);
+        }
+        let mut share = memory.share(usize::MAX);
+        share.take(bytes)?;
+        Ok(Some(share))
+    }
+
+    /// Gives the protocol of each response as much as the client's window takes. True if anything
+    /// moved.
+    fn pump(&mut self, turn: &Turn) -> bool {
+        let (mut given_bytes, mut moved) = (0, false);
+        let streams = self.conn.sending.len();
+        for _ in 0..streams {
+            let Some(mut sending) = self.conn.sending.pop_front() else { break };
+            if given_bytes >= OUTPUT_BYTES_MAX {
+                self.conn.sending.push_front(sending);
+                return true;
+            }
+            match sending.step() {
+                Sent::Nothing => {
+                    sending.note_taken(0, streams, turn.woke);
+                    self.conn.sending.push_back(sending);
+                }
+                Sent::Bytes(count) => {
+                    (given_bytes, moved) = (given_bytes + count, true);
+                    (sending.progress_at, self.conn.quiet_bytes) = (turn.woke, 0);
+                    sending.note_taken(count, streams, turn.woke);
+                    self.conn.sending.push_back(sending);
+                }
+                Sent::Last(count) => {
+                    (given_bytes, moved) = (given_bytes + count, true);
+                    self.conn.quiet_bytes = 0;
+                    self.end_sending(sending);
+                }
+                Sent::Gone => self.end_sending(sending),
+            }
+        }
+        moved
+    }
+
+    /// Ends the account of a response that the protocol has in full, or whose stream is gone.
+    fn end_sending(&mut self, sending: Sending) {
+        let Sending { trace: Trace { mut timeline, facts }, is_counted, .. } = sending;
+        let accounts = &self.dispatcher.accounts;
+        if is_counted {
+            accounts.uncount_in_flight();
+        }
+        timeline.stamp(Stamp::Encoded);
+        self.conn.answered.push(accounts.recorder().seal(&timeline, facts));
+    }
+
+    fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &Turn) {
+        let turn = Turn { waited_until: None, ..*turn };
+        let arrival = Arrival::of(stream.begun, &turn, 0);
+        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let is_head = stream.parts.method == http::Method::HEAD;
+        let manner = Manner { is_head, ..Manner::PLAIN };
+        self.write_refusal(stream.respond, refusal, manner, trace);
+    }
+
+    fn write_refusal(
+        &mut self,
+        respond: SendResponse<Bytes>,
+        refusal: &Refusal,
+        manner: Manner,
+        mut trace: Trace,
+    ) {
+        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
+        self.body.clear();
+        let target = Target { out: self.body, fields: Some(&mut fields) };
+        let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        self.conclude(respond, Handled::Done, outcome, fields, manner, trace);
+    }
+
+    /// Refuses the requests whose bodies take too long, and gives up the responses that the client
+    /// does not take, or takes too slowly. True if there were any.
+    pub(crate) fn sweep(&mut self, now: Ticks) -> bool {
+        let is_late = |receiving: &Receiving| receiving.is_late(now);
+        let mut is_any = false;
+        while let Some(at) = self.conn.receiving.iter().position(is_late) {
+            let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
+            self.refuse(stream, &Refusal::TooSlow, &Turn::at(now, now));
+            self.dispatcher.accounts.shared().cuts.stream(Cut::RequestSlow);
+            is_any = true;
+        }
+        for _ in 0..self.conn.sending.len() {
+            let Some(mut sending) = self.conn.sending.pop_front() else { break };
+            let (limits, clock) = (self.dispatcher.limits(), self.dispatcher.accounts.clock());
+            let is_stalled = is_longer(clock, sending.progress_at, limits.exchange, now);
+            if is_stalled || sending.pace.exceeds(limits, clock, now) {
+                let cut = if is_stalled { Cut::ResponseStalled } else { Cut::ResponseSlow };
+                self.dispatcher.accounts.shared().cuts.stream(cut);
+                sending.stream.send_reset(Reason::CANCEL);
+                self.end_sending(sending);
+                is_any = true;
+            } else {
+                self.conn.sending.push_back(sending);
+            }
+        }
+        is_any
+    }
+}
+
+/// Ends the accounts of the requests that are under way, when their connection ends.
+pub(crate) fn abandon<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S>) {
+    conn.parked.drain(..).for_each(|parked| dispatcher.abandon(parked.place));
+    for Sending { trace, is_counted, .. } in conn.sending.drain(..) {
+        dispatcher.accounts.abandon(&trace);
+        if is_counted {
+            dispatcher.accounts.uncount_in_flight();
+        }
+    }
+}
+
+/// Takes in the bytes that are there of one body among `bodies`. Ready once it ended: true if it is
+/// whole.
+fn take_body<S: Service>(
+    dispatcher: &mut Dispatcher<S>,
+    caller: &mut Caller,
+    receiving: &mut Receiving,
+    bodies: usize,
+    turn: &Turn,
+) -> Result<Poll<bool>, Refusal> {
+    let mut context = Context::from_waker(Waker::noop());
+    let is_too_long = receiving.length.is_some_and(|length| length > receiving.body_bytes_max);
+    loop {
+        if is_too_long || !matches!(receiving.state, BodyState::Unasked) {
+            admit(dispatcher, caller, receiving, turn)?;
+        }
+        match receiving.state {
+            BodyState::Judging => return Ok(Poll::Pending),
+            _ if is_too_long => return Err(Refusal::BodyTooLarge(receiving.body_bytes_max)),
+            _ => {}
+        }
+        match receiving.stream.poll_data(&mut context) {
+            Poll::Pending => {
+                admit(dispatcher, caller, receiving, turn)?;
+                return Ok(Poll::Pending);
+            }
+            Poll::Ready(None) => return Ok(Poll::Ready(true)),
+            Poll::Ready(Some(Err(_))) => return Ok(Poll::Ready(false)),
+            Poll::Ready(Some(Ok(data))) => {
+                if receiving.body.len() + data.len() > receiving.body_bytes_max {
+                    return Err(Refusal::BodyTooLarge(receiving.body_bytes_max));
+                }
+                if let BodyState::Admitted(hold) = &mut receiving.state {
+                    hold.note_arrived(data.len(), bodies, dispatcher.accounts.clock(), turn.woke);
+                    hold.grow(&mut receiving.body, data.len(), receiving.length)?;
+                }
+                receiving.body.extend_from_slice(&data);
+                // It fails only for streams that are gone, which the next poll tells.
+                let _ = receiving.stream.flow_control().release_capacity(data.len());
+            }
+        }
+    }
+}
+
+/// Has a body let in whose head was not judged yet, or is judged by now.
+fn admit<S: Service>(
+    dispatcher: &mut Dispatcher<S>,
+    caller: &mut Caller,
+    receiving: &mut Receiving,
+    turn: &Turn,
+) -> Result<(), Refusal> {
+    let admission = match std::mem::replace(&mut receiving.state, BodyState::Judging) {
+        BodyState::Judged(admission) => *admission,
+        BodyState::Unasked => {
+            let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            let length = receiving.length.unwrap_or(0);
+            let head = head_of(&receiving.parts, &mut space, length)?;
+            let id = ConnectionId { stream: receiving.key, ..caller.id };
+            dispatcher.admit(id, caller, &head)
+        }
+        state => {
+            receiving.state = state;
+            return Ok(());
+        }
+    };
+    match admission {
+        Admission::Granted(account) => {
+            let (shared, clock) = (dispatcher.accounts.shared(), dispatcher.accounts.clock());
+            let hold = caller.hold_body(account.as_ref(), shared, clock, turn.woke);
+            receiving.state = BodyState::Admitted(hold);
+            Ok(())
+        }
+        Admission::Refused(refusal) => Err(refusal),
+        Admission::Pending => Ok(()),
+    }
+}

@@ -1,0 +1,122 @@
+//! The descriptors that are ready in a wake-up.
+
+use mio::event::Event;
+use mio::{Events, Token};
+use pellucid_clock::Ticks;
+
+use crate::links::link_of;
+
+/// The state of the other end, as an event tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Peer {
+    Open,
+    /// It sends nothing more (FIN).
+    Ended,
+    /// It takes nothing more, either (RST, or FIN where we have sent ours).
+    Gone,
+}
+
+impl Peer {
+    fn of(event: &Event) -> Peer {
+        if event.is_error() || event.is_write_closed() {
+            Peer::Gone
+        } else if event.is_read_closed() {
+            Peer::Ended
+        } else {
+            Peer::Open
+        }
+    }
+}
+
+/// Something that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) token: Token,
+    pub(crate) peer: Peer,
+    /// The wake-up, or later look, that brought it.
+    pub(crate) woke: Ticks,
+}
+
+/// The descriptors that are ready in a wake-up, each once.
+#[derive(Default)]
+pub(crate) struct ReadyList(pub(crate) Vec<Ready>);
+
+impl ReadyList {
+    /// Adds the events of a look. Those that an earlier look of the same wake-up had brought already
+    /// are the same events: nothing was done about them yet.
+    pub(crate) fn add(&mut self, events: &Events, woke: Ticks) {
+        let known = self.0.len();
+        for event in events {
+            let (token, peer) = (event.token(), Peer::of(event));
+            match self.0[..known].iter_mut().find(|ready| ready.token == token) {
+                Some(ready) => ready.peer = ready.peer.max(peer),
+                None => self.0.push(Ready { token, peer, woke }),
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if links of the service are among them.
+    pub(crate) fn has_links(&self) -> bool {
+        self.0.iter().any(|ready| link_of(ready.token).is_some())
+    }
+
+    /// Empties the list, one after the other.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Ready> + '_ {
+        self.0.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use mio::net::UnixStream;
+    use mio::{Interest, Poll};
+
+    use super::*;
+
+    #[test]
+    fn what_is_found_twice_is_one_event() {
+        let mut poll = Poll::new().unwrap();
+        let (mut near, mut far): (Vec<_>, Vec<_>) = (0..3)
+            .map(|token| {
+                let (mut near, far) = UnixStream::pair().unwrap();
+                let registry = poll.registry();
+                registry.register(&mut near, Token(token), Interest::READABLE).unwrap();
+                (near, Some(far))
+            })
+            .unzip();
+        let mut events = Events::with_capacity(8);
+        let mut look = |list: &mut ReadyList, woke| {
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            list.add(&events, Ticks(woke));
+        };
+        let mut list = ReadyList::default();
+        for far in far.iter_mut().take(2).flatten() {
+            far.write_all(b"x").unwrap();
+        }
+        look(&mut list, 1);
+        // One of them goes, and another comes.
+        far[1] = None;
+        far[2].as_mut().unwrap().write_all(b"x").unwrap();
+        look(&mut list, 2);
+        assert_eq!(list.len(), 3);
+        let mut ready: Vec<Ready> = list.drain().collect();
+        ready.sort_by_key(|ready| ready.token.0);
+        // A Unix socket has no state between its two ends and none.
+        let expected = [(0, Peer::Open, 1), (1, Peer::Gone, 1), (2, Peer::Open, 2)];
+        let expected = expected.map(|(token, peer, woke)| Ready {
+            token: Token(token),
+            peer,
+            woke: Ticks(woke),
+        });
+        assert_eq!(ready, expected);
+        near.clear();
+        assert_eq!(list.len(), 0);
+    }
+}

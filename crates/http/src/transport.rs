@@ -1,0 +1,290 @@
+//! The socket side of a connection: its socket, its TLS, and its output.
+
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use pellucid_account::Phase;
+use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{LOOP_PHASE, set_phase};
+
+use crate::accounts::{Accounts, Turn};
+use crate::cuts::Cut;
+use crate::limits::Limits;
+use crate::output::Output;
+use crate::pace::Pace;
+use crate::ready::Peer;
+use crate::socket::{Received, receive, receive_some, send};
+use crate::tls::{Sent, Session, add};
+
+/// A buffer that has grown beyond this is given back.
+pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+/// The connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closed;
+
+/// The result of a step of a connection's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There may be more to do.
+    Again,
+    /// There is nothing to do until the next event.
+    Blocked,
+}
+
+/// The socket side of one connection.
+pub(crate) struct Transport {
+    socket: TcpStream,
+    /// Stands between socket and buffers on a listener with TLS.
+    tls: Option<Box<Session>>,
+    pub(crate) output: Output,
+    /// The last time at which anything went in or out.
+    pub(crate) progress_at: Ticks,
+    /// The pace at which the client takes its responses.
+    pub(crate) pace: Pace,
+    /// The moment at which it became known that the peer sends no more.
+    pub(crate) ended_at: Option<Ticks>,
+    /// The peer neither sends nor takes any more: the connection was reset, or closed by both.
+    pub(crate) is_gone: bool,
+    /// All that the kernel had was read, and no event has come since: reading again would be a
+    /// system call for nothing.
+    pub(crate) is_drained: bool,
+}
+
+/// True if more than `limit` has passed between the two.
+pub(crate) fn is_longer(clock: &Clock, since: Ticks, limit: Duration, now: Ticks) -> bool {
+    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    clock.nanoseconds(now.since(since)) > limit_ns
+}
+
+impl Transport {
+    pub(crate) fn new(socket: TcpStream, tls: Option<Box<Session>>, now: Ticks) -> Transport {
+        Transport {
+            socket,
+            tls,
+            output: Output::default(),
+            progress_at: now,
+            pace: Pace::default(),
+            ended_at: None,
+            is_gone: false,
+            is_drained: false,
+        }
+    }
+
+    pub(crate) fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
+    /// Notes an event: the state of the peer, and that there may be something to read.
+    #[inline]
+    pub(crate) fn note_event(&mut self, peer: Peer, woke: Ticks) {
+        if peer != Peer::Open {
+            self.ended_at.get_or_insert(woke);
+            self.is_gone |= peer == Peer::Gone;
+        }
+        self.is_drained = false;
+    }
+
+    /// True if the peer sends no more: then a read brings the end, or an error.
+    #[inline]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    pub(crate) fn agreed_on_http2(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.agreed_on_http2())
+    }
+
+    /// Goes on without TLS, which the client does not speak.
+    pub(crate) fn drop_tls(&mut self) {
+        self.tls = None;
+    }
+
+    /// Begins a turn of the wake-up at `woke`, the first or a further one.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self, woke: Ticks) {
+        if let Some(tls) = &mut self.tls {
+            tls.wake(woke);
+        }
+    }
+
+    /// The readings of a turn in which nothing was read yet.
+    #[inline]
+    pub(crate) fn turn(&self, woke: Ticks, attended: Ticks) -> Turn {
+        let mut turn = Turn::at(woke, attended);
+        if let Some(tls) = &self.tls {
+            turn.decrypted_before = tls.decrypted_before_ticks();
+            turn.decrypted = tls.decrypted_ticks();
+        }
+        turn
+    }
+
+    /// True if something waits until the kernel takes it.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Reads to `plain`, by way of `wire` if it is ciphertext, and notes the time in `turn`.
+    pub(crate) fn read(
+        &mut self,
+        plain: &mut [u8],
+        wire: &mut [u8],
+        turn: &mut Turn,
+        accounts: &mut Accounts,
+    ) -> io::Result<Received> {
+        let Some(tls) = &mut self.tls else { return self.read_plain(plain, turn, accounts) };
+        let meter = accounts.tls_meter();
+        let read = tls.receive(&self.socket, wire, plain, meter, accounts.clock());
+        turn.received = accounts.read_clock();
+        turn.decrypted = tls.decrypted_ticks();
+        read
+    }
+
+    /// As [`Transport::read`], without TLS.
+    #[inline]
+    pub(crate) fn read_plain(
+        &self,
+        plain: &mut [u8],
+        turn: &mut Turn,
+        accounts: &mut Accounts,
+    ) -> io::Result<Received> {
+        let read = receive_some(&self.socket, plain);
+        turn.received = accounts.read_clock();
+        read
+    }
+
+    /// Writes `bytes`, which end with the responses that the output waits for, behind its unsent
+    /// ones, and records the responses that are out. The bytes that the kernel does not take stay
+    /// in the output.
+    pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<(), Closed> {
+        let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
+        self.output.extend(&bytes[sent..]);
+        self.hold_unsent(accounts)
+    }
+
+    /// As [`Transport::send`]; a large buffer is taken, so that the rest need not be copied.
+    pub(crate) fn send_buffer(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        accounts: &mut Accounts,
+    ) -> Result<(), Closed> {
+        if self.has_unsent() || buffer.len() <= OUTPUT_KEPT_BYTES {
+            return self.send(buffer, accounts);
+        }
+        let sent = self.write(buffer, accounts)?;
+        buffer.drain(..sent);
+        self.output.put_back(std::mem::take(buffer));
+        self.hold_unsent(accounts)
+    }
+
+    /// Writes the unsent bytes, as far as the kernel takes them.
+    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> Result<(), Closed> {
+        let mut unsent = self.output.take();
+        let sent = self.write(&unsent, accounts)?;
+        if sent == unsent.len() {
+            self.progress_at = accounts.clock().now();
+        } else {
+            unsent.drain(..sent);
+            self.output.put_back(unsent);
+        }
+        Ok(())
+    }
+
+    /// A client that does not take its responses is cut where there is no memory for them.
+    #[inline]
+    fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), Closed> {
+        self.output.hold_unsent(accounts.memory()).map_err(|_| {
+            accounts.shared().cuts.connection(Cut::Memory);
+            Closed
+        })
+    }
+
+    /// Writes as much as the kernel takes, and records the responses that are out.
+    fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<usize, Closed> {
+        set_phase(Phase::Write.label());
+        let Sent { bytes: sent, progressed, failed } = match &mut self.tls {
+            None => write_plain(&self.socket, bytes),
+            Some(tls) => {
+                let sent = tls.send(&self.socket, bytes, accounts.tls_meter(), accounts.clock());
+                self.output.note_encrypted(tls.encrypted_ticks());
+                sent
+            }
+        };
+        set_phase(LOOP_PHASE);
+        if sent > 0 {
+            accounts.note_sent(&mut self.output, sent, self.tls.is_some());
+        }
+        let is_rest = sent < bytes.len();
+        if is_rest || self.pace.is_begun() {
+            let now = accounts.clock().now();
+            self.pace.note(sent as u64, is_rest, now);
+            if progressed && is_rest {
+                self.progress_at = now;
+            }
+        }
+        if failed { Err(Closed) } else { Ok(sent) }
+    }
+
+    /// The reason to cut a client that does not take its responses, or too slowly.
+    pub(crate) fn cut_of_reader(&self, limits: &Limits, clock: &Clock, now: Ticks) -> Option<Cut> {
+        if !self.has_unsent() {
+            return None;
+        }
+        if is_longer(clock, self.progress_at, limits.exchange, now) {
+            return Some(Cut::ResponseStalled);
+        }
+        self.pace.exceeds(limits, clock, now).then_some(Cut::ResponseSlow)
+    }
+
+    /// Tells the client that nothing follows.
+    pub(crate) fn end_output(&mut self) {
+        self.close_tls();
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    fn close_tls(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close(&self.socket);
+        }
+    }
+
+    /// Throws away what the client goes on sending; returns how many bytes it was, zero at its end.
+    pub(crate) fn discard_input(&self, scratch: &mut [u8]) -> io::Result<usize> {
+        receive(&self.socket, scratch)
+    }
+
+    /// Ends the connection, and accounts for the responses that it did not get out.
+    pub(crate) fn end(mut self, is_clean: bool, accounts: &Accounts) {
+        if self.is_handshaking() {
+            add(&accounts.tls_meter().handshakes_failed, 1);
+        } else if is_clean {
+            self.close_tls();
+        }
+        for mut record in self.output.abandon() {
+            accounts.recorder().record_sealed(&mut record, None);
+        }
+    }
+}
+
+fn write_plain(socket: &TcpStream, out: &[u8]) -> Sent {
+    let (mut bytes, mut failed) = (0, false);
+    while bytes < out.len() {
+        match send(socket, &out[bytes..]) {
+            Ok(count @ 1..) => bytes += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => {
+                failed = true;
+                break;
+            }
+        }
+    }
+    Sent { bytes, progressed: bytes > 0, failed }
+}

@@ -1,0 +1,148 @@
+//! The socket of an HTTP/2 connection, as the protocol reads and writes it.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use pellucid_clock::{Clock, Ticks};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::stream::Stream;
+
+/// A socket with what its reads and writes have told.
+pub(super) struct Wire {
+    stream: Stream,
+    clock: Clock,
+    /// The time of the last read that brought bytes.
+    pub(super) read_at: Ticks,
+    /// Bytes read since somebody took this count.
+    pub(super) received_bytes: u64,
+    /// Nothing is left in the socket until the next event: reads do not ask the kernel again.
+    is_drained: bool,
+    /// The last event told of the end, so a short read is not the last one.
+    is_ending: bool,
+    /// The socket takes no more bytes until the next event.
+    is_blocked: bool,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream, clock: Clock) -> Wire {
+        let read_at = Ticks::default();
+        Wire {
+            stream,
+            clock,
+            read_at,
+            received_bytes: 0,
+            is_drained: false,
+            is_ending: false,
+            is_blocked: false,
+        }
+    }
+
+    /// Notes that the socket has bytes, or its end.
+    pub(super) fn note_readable(&mut self, is_ending: bool) {
+        (self.is_drained, self.is_ending) = (false, is_ending);
+    }
+
+    /// True if bytes of ours wait until the socket takes them.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked || self.stream.holds_unwritten()
+    }
+
+    fn read(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.is_drained {
+            return Poll::Pending;
+        }
+        let room = buffer.initialize_unfilled();
+        let room_bytes = room.len();
+        match retried(|| self.stream.read(room)) {
+            Ok(count) => {
+                self.read_at = self.clock.now();
+                self.received_bytes += count as u64;
+                self.is_drained = self.stream.is_plain() && count < room_bytes && !self.is_ending;
+                buffer.advance(count);
+                Poll::Ready(Ok(()))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_drained = true;
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn write(&mut self, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Err(error)) = self.flush() {
+            return Poll::Ready(Err(error));
+        }
+        match retried(|| self.stream.write_vectored(bytes)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_blocked = true;
+                Poll::Pending
+            }
+            outcome => Poll::Ready(outcome),
+        }
+    }
+
+    fn flush(&mut self) -> Poll<io::Result<()>> {
+        self.is_blocked = false;
+        match self.stream.flush() {
+            Ok(()) if self.stream.holds_unwritten() => Poll::Pending,
+            outcome => Poll::Ready(outcome),
+        }
+    }
+}
+
+fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The protocol's share of a [`Wire`].
+pub(super) struct WireEnd(pub(super) Rc<RefCell<Wire>>);
+
+impl AsyncRead for WireEnd {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().read(buffer)
+    }
+}
+
+impl AsyncWrite for WireEnd {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().write(&[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().flush()
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

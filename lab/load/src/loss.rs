@@ -1,0 +1,18 @@
+//! The reasons for which a socket is given up.
+
+use std::io;
+
+use pellucid_client::http::Malformed;
+
+/// The reason for which a socket was given up.
+#[derive(Debug)]
+pub(crate) enum Loss {
+    Connect(io::Error),
+    Read(io::Error),
+    Write(io::Error),
+    Malformed(Malformed),
+    /// Its request is far beyond the timeout, which is counted already.
+    Abandoned,
+    /// It ended between requests, or as announced: no error.
+    Ended,
+}

@@ -1,0 +1,175 @@
+//! The requests of a thread: made one after the other, and their answers judged.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use pellucid_client::http::Captured;
+
+use crate::error::LoadError;
+use crate::http2::request::parse;
+use crate::script::ThreadScript;
+use crate::source::{Acceptance, RequestSource};
+use crate::watch::traceparent;
+
+/// The headers of a watched request.
+const WATCHED: [&str; 2] = ["traceparent", "prefer"];
+
+/// The origin of requests.
+pub(crate) enum Requests {
+    /// Always the same bytes.
+    Fixed { bytes: Vec<u8>, bodiless: bool },
+    /// Always the same request of HTTP/2.
+    FixedStream { request: Request<()>, body: Bytes },
+    /// A source in Rust.
+    Source(Box<dyn RequestSource>),
+    /// The `request` function of the script.
+    Script,
+}
+
+/// A request of HTTP/2.
+pub(crate) struct StreamRequest {
+    pub(crate) request: Request<()>,
+    pub(crate) body: Bytes,
+    pub(crate) operation: u16,
+    /// The bytes of which it was made, unless all requests are the same.
+    pub(crate) kept: Option<Bytes>,
+}
+
+impl StreamRequest {
+    /// Adds the headers of a watched request, unless it has such headers of its own.
+    pub(crate) fn add_trace(&mut self, trace_id: u128) {
+        let headers: &mut HeaderMap = self.request.headers_mut();
+        if WATCHED.iter().any(|name| headers.contains_key(*name)) {
+            return;
+        }
+        let trace = HeaderValue::try_from(traceparent(trace_id));
+        headers.insert("prefer", HeaderValue::from_static("timing"));
+        headers.extend(trace.map(|trace| (HeaderName::from_static("traceparent"), trace)));
+    }
+}
+
+/// The maker of a thread's requests.
+pub(crate) struct Maker {
+    requests: Requests,
+    script: Option<ThreadScript>,
+    /// Requests in what a script returns at once.
+    pub(crate) requests_per_send: usize,
+    /// Whether the source checks answers, and whether it must see them whole.
+    checks: bool,
+    pub(crate) wants_answers: bool,
+    is_tls: bool,
+    /// A request of HTTP/1.1 before it becomes one of HTTP/2.
+    bytes: Vec<u8>,
+}
+
+impl Maker {
+    /// A maker whose source, if there is one, `checks` answers and `wants_answers` whole.
+    pub(crate) fn new(
+        requests: Requests,
+        script: Option<ThreadScript>,
+        [checks, wants_answers]: [bool; 2],
+        is_tls: bool,
+    ) -> Maker {
+        let requests_per_send = script.as_ref().map_or(1, ThreadScript::requests_per_send);
+        let bytes = Vec::new();
+        Maker { requests, script, requests_per_send, checks, wants_answers, is_tls, bytes }
+    }
+
+    /// The bytes of all requests, if they are always the same, and whether they are of a HEAD.
+    #[inline]
+    pub(crate) fn fixed(&self) -> Option<(&[u8], bool)> {
+        match &self.requests {
+            Requests::Fixed { bytes, bodiless } => Some((bytes, *bodiless)),
+            _ => None,
+        }
+    }
+
+    /// Appends the next request of HTTP/1.1, or several that a script returns at once, and returns
+    /// its operation.
+    pub(crate) fn append(&mut self, out: &mut Vec<u8>) -> Result<u16, LoadError> {
+        match &mut self.requests {
+            Requests::Fixed { bytes, .. } => out.extend_from_slice(bytes),
+            Requests::FixedStream { .. } => unreachable!("a stream is of HTTP/2"),
+            Requests::Source(source) => {
+                source.next(out);
+                return Ok(source.operation() as u16);
+            }
+            Requests::Script => {
+                if let Some(script) = &mut self.script {
+                    script.request(out)?;
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// The next request of HTTP/2.
+    pub(crate) fn stream(&mut self) -> Result<StreamRequest, LoadError> {
+        if matches!(self.requests, Requests::FixedStream { .. }) {
+            return self.again(None);
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let operation = self.append(&mut bytes)?;
+        let kept = Bytes::copy_from_slice(&bytes);
+        self.bytes = bytes;
+        Ok(StreamRequest { operation, ..self.again(Some(kept))? })
+    }
+
+    /// The request of HTTP/2 that is made of these bytes, or that all are.
+    pub(crate) fn again(&self, kept: Option<Bytes>) -> Result<StreamRequest, LoadError> {
+        if let Some(bytes) = kept {
+            let (request, body_at) = parse(&bytes, self.is_tls)?;
+            let body = bytes.slice(body_at..);
+            return Ok(StreamRequest { request, body, operation: 0, kept: Some(bytes) });
+        }
+        let Requests::FixedStream { request, body } = &self.requests else {
+            unreachable!("a request that was made is kept")
+        };
+        let (request, body) = (request.clone(), body.clone());
+        Ok(StreamRequest { request, body, operation: 0, kept: None })
+    }
+
+    /// Has the source judge an answer.
+    #[inline]
+    pub(crate) fn judge(
+        &mut self,
+        operation: u16,
+        status: u16,
+        kept: Option<&Captured>,
+    ) -> Acceptance {
+        match &mut self.requests {
+            Requests::Source(source) if self.checks => {
+                source.check(usize::from(operation), status, kept)
+            }
+            _ => Acceptance::ByStatus,
+        }
+    }
+
+    /// Hands an answer to the script, if it takes them, and returns whether it was.
+    #[inline]
+    pub(crate) fn respond(
+        &mut self,
+        status: u16,
+        kept: Option<&Captured>,
+    ) -> Result<bool, LoadError> {
+        match (&mut self.script, kept) {
+            (Some(script), Some(captured)) => script.response(status, captured).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// The script, if it asks for delays.
+    pub(crate) fn delays(&mut self) -> Option<&mut ThreadScript> {
+        self.script.as_mut().filter(|script| script.has_delay())
+    }
+
+    /// Whether the script has ended its thread.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.script.as_ref().is_some_and(ThreadScript::has_ended)
+    }
+
+    /// The script, for its end.
+    pub(crate) fn into_script(self) -> Option<ThreadScript> {
+        self.script
+    }
+}

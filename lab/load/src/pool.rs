@@ -1,0 +1,317 @@
+//! The connections of a thread: opened, secured, taken by requests, given up and replaced.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pellucid_client::http::agreed;
+use pellucid_clock::{Clock, Ticks};
+
+use crate::connection::{Connection, Link, Opening};
+use crate::direct::Directions;
+use crate::http2::Http2;
+use crate::loss::Loss;
+use crate::poller::Poller;
+use crate::recorder::Recorder;
+use crate::stages::Profile;
+use crate::worker::nanoseconds;
+
+/// The time for which a connection that was refused, or ended before it carried an answer, stays
+/// closed.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// The connections that a thread is to have.
+pub(crate) struct PoolPlan {
+    pub(crate) opening: Opening,
+    /// The nodes, if each request goes to the owner of its key.
+    pub(crate) directions: Option<Directions>,
+    /// The places of this thread's connections in the order of all connections.
+    pub(crate) places: Vec<usize>,
+    /// The number of connections in use over time.
+    pub(crate) profile: Arc<Profile>,
+    /// Otherwise every request opens a connection of its own.
+    pub(crate) keep_alive: bool,
+}
+
+/// The connections of a thread.
+pub(crate) struct Pool {
+    pub(crate) plan: PoolPlan,
+    pub(crate) poller: Poller,
+    clock: Clock,
+    pub(crate) connections: Vec<Connection>,
+    /// Connections that can take a request, in the order in which they became free, so that all
+    /// are used alike. Some may be gone since.
+    free: VecDeque<usize>,
+    /// Whether connections wait in that order for requests.
+    queues: bool,
+    /// Connections in use now, over all threads.
+    in_use: usize,
+    pub(crate) is_running: bool,
+}
+
+impl Pool {
+    /// Connections none of which is open; those of `is_paced` runs wait for requests.
+    pub(crate) fn new(
+        plan: PoolPlan,
+        clock: Clock,
+        in_flight_limit: usize,
+        is_paced: bool,
+    ) -> io::Result<Pool> {
+        let poller = match plan.opening.simulation.clone() {
+            Some(simulation) => Poller::simulated(simulation),
+            None => Poller::new(),
+        }?;
+        let capture = plan.opening.capture;
+        let width = plan.directions.as_ref().map_or(1, Directions::width);
+        let sockets = plan.places.len() * width;
+        Ok(Pool {
+            poller,
+            clock,
+            connections: (0..sockets).map(|_| Connection::new(capture, in_flight_limit)).collect(),
+            free: VecDeque::with_capacity(plan.places.len()),
+            queues: is_paced || !plan.keep_alive,
+            in_use: plan.profile.connections_at(0.0),
+            is_running: false,
+            plan,
+        })
+    }
+
+    /// Sockets of each connection: one, unless requests go to their owners.
+    fn width(&self) -> usize {
+        self.plan.directions.as_ref().map_or(1, Directions::width)
+    }
+
+    /// The first socket of each connection.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = usize> + use<> {
+        (0..self.connections.len()).step_by(self.width())
+    }
+
+    /// The sockets of the connection that this one belongs to.
+    pub(crate) fn sockets_of(&self, index: usize) -> Range<usize> {
+        let width = self.width();
+        let first = index / width * width;
+        first..first + width
+    }
+
+    /// The socket that stands for its connection in the order of free ones.
+    #[inline]
+    pub(crate) fn first_of(&self, index: usize) -> usize {
+        match &self.plan.directions {
+            None => index,
+            Some(_) => self.sockets_of(index).start,
+        }
+    }
+
+    /// The socket that a request takes: that to its owner, or another one of those that are open.
+    pub(crate) fn way_of(&mut self, sockets: Range<usize>, request: &[u8]) -> usize {
+        let Some(directions) = &mut self.plan.directions else { return sockets.start };
+        let owner = sockets.start + directions.owner(request);
+        let is_up = |index: &usize| self.connections[*index].link == Link::Up;
+        let taken = match is_up(&owner) {
+            true => owner,
+            false => sockets.clone().find(is_up).unwrap_or(owner),
+        };
+        directions.note(taken - sockets.start, taken != owner || !is_up(&owner));
+        taken
+    }
+
+    /// Whether a connection is among those that are in use now.
+    pub(crate) fn is_in_use(&self, index: usize) -> bool {
+        self.plan.places[index / self.width()] < self.in_use
+    }
+
+    /// Takes the number of connections that are in use so long after the start; true if it grew.
+    pub(crate) fn use_as_at(&mut self, elapsed_ns: u64) -> bool {
+        let in_use = self.plan.profile.connections_at(elapsed_ns as f64);
+        std::mem::replace(&mut self.in_use, in_use) < in_use
+    }
+
+    /// Whether a connection can take another request.
+    #[inline]
+    pub(crate) fn has_room(&self, index: usize) -> bool {
+        if self.plan.directions.is_none() {
+            return self.connections[index].has_room();
+        }
+        let sockets = &self.connections[self.sockets_of(index)];
+        sockets.iter().any(|socket| socket.link == Link::Up)
+            && sockets.iter().all(|socket| socket.in_flight.is_empty() && !socket.has_unwritten())
+    }
+
+    /// Whether a request can begin on a connection at `now`.
+    #[inline]
+    fn can_take(&self, index: usize, now: Ticks) -> bool {
+        match self.plan.directions {
+            None => self.connections[index].can_take(self.plan.keep_alive, now),
+            Some(_) => self.has_room(index),
+        }
+    }
+
+    /// Queues a connection that can take a request.
+    #[inline]
+    pub(crate) fn queue(&mut self, index: usize) {
+        let index = self.first_of(index);
+        if !self.connections[index].queued && self.has_room(index) {
+            self.connections[index].queued = true;
+            self.free.push_back(index);
+        }
+    }
+
+    /// Queues the connections that can take a request and do not stand in the queue yet.
+    pub(crate) fn refill(&mut self, now: Ticks) {
+        if !self.queues {
+            return;
+        }
+        for index in self.firsts() {
+            let can_take = self.is_in_use(index) && self.can_take(index, now);
+            let connection = &mut self.connections[index];
+            if can_take && !connection.queued {
+                connection.queued = true;
+                self.free.push_back(index);
+            }
+        }
+    }
+
+    /// Whether a connection waits for a request.
+    pub(crate) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// The connection that has been free for longest.
+    pub(crate) fn take_free(&mut self) -> Option<usize> {
+        while let Some(index) = self.free.pop_front() {
+            self.connections[index].queued = false;
+            // A connection in the queue can take a request unless it was lost meanwhile.
+            if self.is_in_use(index) && self.can_take(index, Ticks(u64::MAX)) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Connections that are in use and not open.
+    pub(crate) fn lacks_one(&self) -> bool {
+        let is_down = |index: usize| self.connections[index].link != Link::Up;
+        (0..self.connections.len()).any(|index| self.is_in_use(index) && is_down(index))
+    }
+
+    /// Connections that are being opened.
+    pub(crate) fn count_connecting(&self) -> usize {
+        let connecting = |connection: &&Connection| match connection.link {
+            Link::Connecting { .. } | Link::Securing { .. } => true,
+            Link::Up => connection.http2.as_ref().is_some_and(|http2| !http2.is_ready()),
+            Link::Down { .. } => false,
+        };
+        self.connections.iter().filter(connecting).count()
+    }
+
+    /// Opens the socket of a connection.
+    pub(crate) fn open(&mut self, index: usize, recorder: &mut Recorder) {
+        let now = self.clock.now();
+        let opening = &self.plan.opening;
+        let address = match &self.plan.directions {
+            None => opening.address,
+            Some(directions) => directions.address(index % directions.width()),
+        };
+        let connection = &mut self.connections[index];
+        if let Err(error) = connection.open(opening, address, &self.poller, index, now) {
+            self.lose(index, Loss::Connect(error), recorder);
+        }
+    }
+
+    /// Goes on with opening a connection; true if it can carry requests now.
+    pub(crate) fn finish_opening(&mut self, index: usize, recorder: &mut Recorder) -> bool {
+        match self.secure(index) {
+            Ok(true) => self.begin_use(index, recorder),
+            Ok(false) => return false,
+            Err(error) => self.lose(index, Loss::Connect(error), recorder),
+        }
+        self.connections[index].link == Link::Up
+    }
+
+    /// Goes on with agreeing on TLS; true if that is done, or there is none.
+    fn secure(&mut self, index: usize) -> io::Result<bool> {
+        let connection = &mut self.connections[index];
+        let Some(stream) = &mut connection.stream else { return Ok(false) };
+        if let Link::Connecting { since } = connection.link {
+            if let Some(error) = stream.socket().take_error()? {
+                return Err(error);
+            }
+            connection.link = Link::Securing { since, connected: self.clock.now() };
+        }
+        if stream.is_plain() {
+            return Ok(true);
+        }
+        let Some(session) = stream.shake_hands()? else { return Ok(false) };
+        agreed(session, self.plan.opening.http2_streams.is_some()).map(|()| true)
+    }
+
+    /// Lets a connection carry requests from now on.
+    fn begin_use(&mut self, index: usize, recorder: &mut Recorder) {
+        let now = self.clock.now();
+        let connection = &mut self.connections[index];
+        if let Link::Securing { since, connected } = connection.link {
+            let is_tls = self.plan.opening.tls.is_some();
+            connection.opened = [since, if is_tls { connected } else { now }, now];
+            if self.is_running {
+                recorder.connected(connection.opened, is_tls);
+            }
+        }
+        connection.link = Link::Up;
+        if self.plan.keep_alive {
+            connection.free_since = now;
+        }
+        let Some(streams) = self.plan.opening.http2_streams else { return };
+        let Some(socket) = connection.stream.take() else { return };
+        match Http2::begin(socket, self.clock, streams, self.plan.opening.capture) {
+            Ok(http2) => connection.http2 = Some(Box::new(http2)),
+            Err(error) => self.lose(index, Loss::Connect(error), recorder),
+        }
+    }
+
+    /// Counts the reason for which a socket is given up, and replaces it, at once if it was of use.
+    pub(crate) fn lose(&mut self, index: usize, loss: Loss, recorder: &mut Recorder) {
+        let useful = self.connections[index].proven && !matches!(loss, Loss::Connect(_));
+        recorder.lost(loss);
+        let retry_ticks = self.clock.ticks(nanoseconds(RETRY_DELAY));
+        let retry_at = Ticks(self.clock.now().0 + retry_ticks);
+        let connection = &mut self.connections[index];
+        recorder.failed += connection.in_flight.len() as u64;
+        if !self.plan.keep_alive {
+            recorder.failed += u64::from(connection.pending.take().is_some());
+            connection.abort();
+            connection.close(if useful { Ticks::default() } else { retry_at });
+            if useful && !connection.queued {
+                connection.queued = true;
+                self.free.push_back(index);
+            }
+            return;
+        }
+        connection.close(retry_at);
+        if useful && self.is_in_use(index) {
+            self.open(index, recorder);
+        }
+    }
+
+    /// Writes the bytes that wait on a connection of HTTP/1.1, as far as its socket takes them.
+    pub(crate) fn flush(&mut self, index: usize, recorder: &mut Recorder) {
+        match self.connections[index].flush() {
+            Ok(()) => self.note_written(index),
+            Err(error) => self.lose(index, Loss::Write(error), recorder),
+        }
+    }
+
+    /// Notes the time at which the last watched request was written.
+    #[inline]
+    pub(crate) fn note_written(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.has_unwritten() {
+            return;
+        }
+        let watch = connection.in_flight.back_mut().and_then(|request| request.watch.as_mut());
+        if let Some(watch) = watch.filter(|watch| watch.written.is_none()) {
+            watch.written = Some(self.clock.now());
+        }
+    }
+}
