@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_document::{
     Collection, CollectionKind, Documents, IndexDefinition, NewCollection, SYSTEM_DATABASE, TABLE,
-    stem_of,
+    create_index, lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -17,7 +17,7 @@ pub fn empty() -> Arc<Documents> {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![StemRule { table: TABLE, stem_of }],
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {
@@ -47,7 +47,7 @@ pub fn collection(
     };
     let collection = documents.create_collection(&database, new).expect("the name is free");
     for index in indexes {
-        documents.create_index(&collection, index).expect("the index is new");
+        create_index(documents, &collection, index).expect("the index is new");
     }
     collection
 }

@@ -15,6 +15,7 @@ use pellucid_aql::{
 };
 use pellucid_document::{
     CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, QueryData, SYSTEM_DATABASE,
+    import,
 };
 use pellucid_fuzz::documents::{collection, empty, index};
 use pellucid_store::Acknowledgement;
@@ -74,7 +75,7 @@ fn world() -> Arc<Documents> {
     ] {
         let made = collection(&documents, name, kind, indexes);
         let report =
-            documents.import(&made, text.as_bytes(), &options, &|| Ok(()), &mut Timeline::off());
+            import(&documents, &made, text.as_bytes(), &options, &|| Ok(()), &mut Timeline::off());
         assert_eq!(report.expect("these are documents").errors, 0);
     }
     documents

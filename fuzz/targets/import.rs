@@ -9,6 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, document_of,
+    for_each, import,
 };
 use pellucid_fuzz::documents::{self, collection, index};
 use pellucid_store::Acknowledgement;
@@ -70,11 +71,17 @@ fuzz_target!(|data: &[u8]| {
         documents.truncate(collection).expect("the store takes it");
         let before = collection.count();
         assert_eq!(before, 0);
-        let report =
-            documents.import(collection, body, &options(*choice), &|| Ok(()), &mut Timeline::off());
+        let report = import(
+            documents,
+            collection,
+            body,
+            &options(*choice),
+            &|| Ok(()),
+            &mut Timeline::off(),
+        );
         let shape = collection.shape();
         let mut count = 0;
-        let each = documents.for_each(&shape, |key, object| {
+        let each = for_each(documents, &shape, |key, object| {
             count += 1;
             let document = document_of(&shape, object)?;
             assert_eq!(packed::check(&document), Ok(()));

@@ -1,5 +1,4 @@
-//! A collection as the process holds it: its definition of the moment, and how many documents it
-//! has.
+//! A collection as the process holds it: its current definition, and the number of its documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -8,13 +7,14 @@ use arc_swap::ArcSwap;
 use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::definition::{CollectionDefinition, CollectionKind, IndexState};
+use crate::error::{DocumentError, Result};
 use crate::index::Index;
 use crate::layout::documents_prefix;
 
 /// Shapes that were made so far.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
 
-/// A definition, and what follows from it. Never changed: a new one takes its place.
+/// A definition with its keys and indexes. Never changed: a new one takes its place.
 #[derive(Debug)]
 pub struct Shape {
     /// The definition.
@@ -49,7 +49,7 @@ impl Shape {
         [&self.documents_prefix, key].concat()
     }
 
-    /// Whether documents have ends.
+    /// Documents have ends.
     #[must_use]
     pub fn is_edges(&self) -> bool {
         self.definition.kind == CollectionKind::Edges
@@ -84,19 +84,19 @@ impl Collection {
         }
     }
 
-    /// What it is at the moment.
+    /// Its current shape.
     #[must_use]
     pub fn shape(&self) -> Arc<Shape> {
         self.shape.load_full()
     }
 
-    /// Its name at the moment.
+    /// Its current name.
     #[must_use]
     pub fn name(&self) -> String {
         self.shape.load().definition.name.clone()
     }
 
-    /// How many documents it has.
+    /// The number of its documents.
     #[must_use]
     pub fn count(&self) -> u64 {
         u64::try_from(self.count.load(Ordering::Relaxed)).unwrap_or(0)
@@ -115,10 +115,18 @@ impl Collection {
         self.last_number.load(Ordering::Relaxed)
     }
 
-    /// Whether it is gone.
+    /// It is gone.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.is_dropped.load(Ordering::Acquire)
+    }
+
+    /// Refuses a collection that is gone.
+    pub(crate) fn check_there(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(DocumentError::collection_not_found(&self.name()));
+        }
+        Ok(())
     }
 
     pub(crate) fn note_number(&self, number: u64) {
@@ -144,7 +152,7 @@ impl Collection {
         self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether `shape` is still the one of the moment.
+    /// `shape` is still the current one.
     pub(crate) fn has_shape(&self, shape: &Arc<Shape>) -> bool {
         Arc::ptr_eq(&self.shape.load(), shape)
     }

@@ -1,4 +1,4 @@
-//! What databases, collections and indexes are, as it is kept in the store.
+//! Definitions of databases, collections and indexes, as the store keeps them.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct DatabaseDefinition {
     pub name: String,
 }
 
-/// What a collection holds.
+/// The contents of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CollectionKind {
     /// Documents.
@@ -40,21 +40,36 @@ pub struct CollectionDefinition {
     pub database: u64,
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its contents.
     pub kind: CollectionKind,
-    /// Whether it was made as a system collection.
+    /// It was made as a system collection.
     pub is_system: bool,
-    /// Whether each write waits for the medium.
+    /// Each write waits for the medium.
     pub wait_for_sync: bool,
-    /// Whether documents may come with a key of their own.
+    /// Documents may come with a key of their own.
     pub allow_user_keys: bool,
-    /// Under which number its contents lie in the store.
+    /// The number of its contents in the store.
     pub storage: u64,
     /// Its indexes besides that of keys, oldest first.
     pub indexes: Vec<IndexDefinition>,
 }
 
-/// What an index is for.
+/// A collection to make.
+#[derive(Clone, Debug)]
+pub struct NewCollection {
+    /// Its name.
+    pub name: String,
+    /// Its contents.
+    pub kind: CollectionKind,
+    /// Its name may begin with an underscore.
+    pub is_system: bool,
+    /// Each write waits for the medium.
+    pub wait_for_sync: bool,
+    /// Documents may come with a key of their own.
+    pub allow_user_keys: bool,
+}
+
+/// The use of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// Finding documents by the values of fields, in their order.
@@ -65,7 +80,7 @@ pub enum IndexKind {
     Edge,
 }
 
-/// How far an index is.
+/// The progress of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
     /// It is complete.
@@ -83,19 +98,19 @@ pub struct IndexDefinition {
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its use.
     pub kind: IndexKind,
     /// Paths of attributes, with dots between; `[*]` behind an attribute stands for each element.
     pub fields: Vec<String>,
-    /// Whether no two documents may have the same values.
+    /// No two documents may have the same values.
     pub unique: bool,
-    /// Whether documents are left out that lack one of the fields, or have null there.
+    /// Documents are left out that lack one of the fields, or have null there.
     pub sparse: bool,
-    /// Whether a document may have the same value twice in an array.
+    /// A document may have the same value twice in an array.
     pub deduplicate: bool,
     /// Seconds after the time in the field until a document is removed.
     pub expire_after_seconds: Option<f64>,
-    /// How far it is.
+    /// Its progress.
     #[serde(default)]
     pub state: IndexState,
 }
@@ -117,7 +132,7 @@ impl IndexDefinition {
         }
     }
 
-    /// Whether `other`, not made yet, would be the same index.
+    /// True if `other`, not made yet, would be the same index.
     #[must_use]
     pub fn is_same_as(&self, other: &IndexDefinition) -> bool {
         self.kind == other.kind

@@ -1,58 +1,49 @@
-//! Everything of one store: opening, and what the catalogue and the documents share.
+//! The databases and collections of a store: opening them, and changes to them. Each change is one
+//! batch in the store, written before it shows.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use pellucid_account::Timeline;
-use pellucid_clock::Clock;
-use pellucid_store::{Acknowledgement, Condition, Operation, Range, Scan, Store, Table, Written};
-use pellucid_thread::{Mutex, Recurring, RwLock};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use pellucid_clock::{Clock, WallTime};
+use pellucid_store::{Answer, Head, Object, Store};
+use pellucid_thread::{Mutex, MutexGuard, Recurring, RwLock};
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Shape};
 use crate::database::Database;
-use crate::definition::{CollectionDefinition, DatabaseDefinition, IndexState};
-use crate::error::{DocumentError, ErrorNumber, Result};
-use crate::layout::{
-    DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, index_prefix, part_of,
+use crate::definition::{
+    CollectionDefinition, CollectionKind, DatabaseDefinition, IndexState, NewCollection,
+    edge_indexes,
 };
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
 use crate::lease::{Lease, keep};
-use crate::names::SYSTEM_DATABASE;
+use crate::names::{SYSTEM_DATABASE, check_collection_name, check_database_name};
+use crate::storage::{Reader, Storage};
+use crate::stored::length_of_note;
 use crate::ticks::Ticks;
-
-/// The name of the table that everything lies in.
-pub const TABLE: &str = "documents";
 
 /// The number of the database that is always there.
 pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
 
-/// By storage number, how many documents there are, and the highest sequence number among them.
+/// The number of documents and the highest sequence number among them, by storage number.
 type Counts = BTreeMap<u64, (u64, u64)>;
 
-/// The databases of a store.
+/// See the module.
 pub struct Documents {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) table: Table,
-    pub(crate) ticks: Ticks,
-    pub(crate) databases: RwLock<BTreeMap<String, Arc<Database>>>,
+    storage: Arc<Storage>,
+    ticks: Ticks,
+    databases: RwLock<BTreeMap<String, Arc<Database>>>,
     /// Held while definitions change, so that they change one after another.
-    pub(crate) changing: Mutex<()>,
+    changing: Mutex<()>,
     /// Held while an index is made, so that they are made one after another.
-    pub(crate) filling: Mutex<()>,
-    /// The highest sequence number that a write of documents came back with.
-    pub(crate) last_sequence: AtomicU64,
+    filling: Mutex<()>,
     identity: OnceLock<String>,
-    /// Whether what is in the store is in memory.
+    /// The definitions in the store are in memory.
     is_loaded: AtomicBool,
-    /// Whether something may have been given up that was not removed yet.
-    pub(crate) may_have_garbage: AtomicBool,
-    /// Held while it is brought there.
+    /// Held while they are brought there.
     loading: Mutex<()>,
-    /// Whose the documents are, if others write to the store as well.
-    lease: Option<Arc<Lease>>,
     /// Keeps the lease; it ends before the store does.
     _keeper: Option<Recurring>,
 }
@@ -88,23 +79,18 @@ impl Documents {
         lease: Option<Arc<Lease>>,
         keeper: Option<Recurring>,
     ) -> Result<Documents> {
-        let table = store.table_in_parts(TABLE, part_of)?;
         let documents = Documents {
             ticks: Ticks::new(),
             databases: RwLock::default(),
             changing: Mutex::new(()),
             filling: Mutex::new(()),
-            last_sequence: AtomicU64::new(0),
             identity: OnceLock::new(),
             is_loaded: AtomicBool::new(false),
-            may_have_garbage: AtomicBool::new(true),
             loading: Mutex::new(()),
             _keeper: keeper,
-            lease,
-            table,
-            store,
+            storage: Arc::new(Storage::open(store, lease)?),
         };
-        if documents.may_write().is_ok() {
+        if documents.storage.may_write().is_ok() {
             documents.serve()?;
         }
         Ok(documents)
@@ -117,9 +103,9 @@ impl Documents {
     /// # Errors
     /// 503 if another process serves them; as [`Documents::open_named`] if they are found free.
     pub fn serve(&self) -> Result<()> {
-        if let Err(refusal) = self.may_write() {
+        if let Err(refusal) = self.storage.may_write() {
             // Who serves them now may give something up.
-            self.may_have_garbage.store(true, Ordering::Release);
+            self.storage.expect_garbage();
             return Err(refusal);
         }
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,17 +118,7 @@ impl Documents {
 
     /// Ends serving documents, so that another process may.
     pub fn release(&self) {
-        if let Some(lease) = &self.lease {
-            lease.release();
-        }
-    }
-
-    /// Refuses if the documents are another process's.
-    pub(crate) fn may_write(&self) -> Result<()> {
-        match &self.lease {
-            Some(lease) if !lease.is_ours() => Err(lease.refusal()),
-            _ => Ok(()),
-        }
+        self.storage.release();
     }
 
     /// Refuses if the documents are another process's, or were until just now.
@@ -150,7 +126,7 @@ impl Documents {
     /// # Errors
     /// 503, with who serves them.
     pub fn check_served(&self) -> Result<()> {
-        self.may_write()?;
+        self.storage.may_write()?;
         if !self.is_loaded.load(Ordering::Acquire) {
             let message = "the documents of the store are being opened: ask again in a moment";
             return Err(DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message));
@@ -158,15 +134,15 @@ impl Documents {
         Ok(())
     }
 
-    /// Brings what is in the store to memory.
+    /// Brings the definitions in the store to memory.
     fn load(&self) -> Result<()> {
-        let opening = Opening { store: &*self.store, table: self.table };
-        if let Some(ceiling) = opening.definitions(DefinitionKind::Ticks)?.into_iter().next() {
+        let reader = self.storage.reader();
+        if let Some(ceiling) = reader.definitions(DefinitionKind::Ticks)?.into_iter().next() {
             self.ticks.go_on(ceiling);
         }
         // Only a try that failed has set it before, to the same.
-        let _ = self.identity.set(opening.identity()?);
-        let databases: Vec<DatabaseDefinition> = opening.definitions(DefinitionKind::Database)?;
+        let _ = self.identity.set(self.stored_identity(&reader)?);
+        let databases: Vec<DatabaseDefinition> = reader.definitions(DefinitionKind::Database)?;
         let mut by_id: BTreeMap<u64, Arc<Database>> = BTreeMap::new();
         for definition in databases {
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
@@ -174,11 +150,11 @@ impl Documents {
         if !by_id.contains_key(&SYSTEM_DATABASE_ID) {
             let definition =
                 DatabaseDefinition { id: SYSTEM_DATABASE_ID, name: SYSTEM_DATABASE.to_owned() };
-            self.put_definition(DefinitionKind::Database, definition.id, &definition)?;
+            self.storage.put_definition(DefinitionKind::Database, definition.id, &definition)?;
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
         }
-        let noted = self.take_noted_counts(&opening)?;
-        for definition in opening.definitions(DefinitionKind::Collection)? {
+        let noted = self.take_noted_counts(&reader)?;
+        for definition in reader.definitions(DefinitionKind::Collection)? {
             let definition = self.without_unfinished_indexes(definition)?;
             let Some(database) = by_id.get(&definition.database) else {
                 let name = definition.name;
@@ -187,9 +163,8 @@ impl Documents {
             };
             let (count, sequence) = match noted.get(&definition.storage) {
                 Some(noted) => *noted,
-                None => opening.count(definition.storage)?,
+                None => reader.count(definition.storage)?,
             };
-            self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
             database.add(Arc::new(Collection::new(definition, count, sequence)));
         }
         let by_name = by_id.into_values().map(|database| (database.name.clone(), database));
@@ -197,9 +172,9 @@ impl Documents {
         Ok(())
     }
 
-    /// Notes how many documents each collection has, so that the next opening need not count them.
-    /// The last that is done before the store is closed: the note is for who opens it next, and
-    /// whoever opened it writes only once the note is gone.
+    /// Notes the number of documents of each collection, so that the next opening need not count
+    /// them. This is the last write before the store is closed, and the next opening removes the
+    /// note before it writes anything else.
     ///
     /// # Errors
     /// If the store fails; then the next opening counts.
@@ -212,20 +187,31 @@ impl Documents {
                 (storage, (collection.count(), collection.last_sequence()))
             })
             .collect();
-        self.put_definition(DefinitionKind::Counts, 0, &counts)
+        self.storage.put_definition(DefinitionKind::Counts, 0, &counts)
     }
 
     /// The counts that were noted at the last closing, if nothing was written since.
-    fn take_noted_counts(&self, opening: &Opening<'_>) -> Result<Counts> {
-        let Some(counts) = opening.definitions(DefinitionKind::Counts)?.into_iter().next() else {
+    fn take_noted_counts(&self, reader: &Reader<'_>) -> Result<Counts> {
+        let Some(counts) = reader.definitions(DefinitionKind::Counts)?.into_iter().next() else {
             return Ok(Counts::new());
         };
         // Before anything else is written: from here on it does not hold.
-        self.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
+        self.storage.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
         Ok(counts)
     }
 
-    /// What tells this store from others, in the names that ArangoDB calls globally unique.
+    /// The identity in the store: made once, from the time, which tells stores apart well enough
+    /// for a name.
+    fn stored_identity(&self, reader: &Reader<'_>) -> Result<String> {
+        if let Some(identity) = reader.definitions(DefinitionKind::Identity)?.into_iter().next() {
+            return Ok(identity);
+        }
+        let identity = format!("h{:012X}", WallTime::now().unix_ms() & 0xFFFF_FFFF_FFFF);
+        self.storage.put_definition(DefinitionKind::Identity, 0, &identity)?;
+        Ok(identity)
+    }
+
+    /// The identity that tells this store from others, in the names that ArangoDB calls globally unique.
     /// Empty while another process serves the documents.
     #[must_use]
     pub fn identity(&self) -> &str {
@@ -235,13 +221,13 @@ impl Documents {
     /// The store below.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        self.storage.store()
     }
 
     /// Bytes that a document may have in its binary form.
     #[must_use]
     pub fn document_bytes_max(&self) -> usize {
-        self.store.properties().value_bytes_max
+        self.storage.store().properties().value_bytes_max
     }
 
     /// A number that nothing else has.
@@ -249,7 +235,7 @@ impl Documents {
     /// # Errors
     /// If the store fails.
     pub fn next_tick(&self) -> Result<u64> {
-        self.ticks.next(|ceiling| self.put_definition(DefinitionKind::Ticks, 0, &ceiling))
+        self.ticks.next(|ceiling| self.storage.put_definition(DefinitionKind::Ticks, 0, &ceiling))
     }
 
     /// Removes indexes that were being filled when the process ended.
@@ -265,137 +251,242 @@ impl Documents {
                 .iter()
                 .map(|index| index_prefix(definition.storage, index.id, index.unique))
                 .collect::<Vec<_>>();
-            self.change_collection(&definition, &prefixes)?;
+            self.storage.change_collection(&definition, &prefixes)?;
         }
         Ok(definition)
     }
 
-    /// Writes a collection's definition, and gives up what lies under `garbage`, in one batch.
-    pub(crate) fn change_collection(
+    /// The newest stored form of a document. Callers that may not block look at the answer; the
+    /// others wait.
+    pub fn get(
         &self,
-        definition: &CollectionDefinition,
-        garbage: &[Vec<u8>],
+        shape: &Shape,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<Object>> {
+        self.storage.get(&shape.document_key(key), timeline)
+    }
+
+    /// The head of a document, and its length as JSON if the store has that without its body.
+    pub fn head_and_length(
+        &self,
+        shape: &Shape,
+        key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Answer<Option<(Head, Option<u64>)>> {
+        let name_length = shape.definition.name.len() as u64;
+        let (store, table) = (self.storage.store(), self.storage.table());
+        let key = shape.document_key(key);
+        let Some(noting) = store.noting() else {
+            let found = store.head(table, &key, timeline);
+            return found.map(|found| found.map(|head| (head, None)));
+        };
+        noting.head_noted(table, &key, timeline).map(move |found| {
+            found.map(|(head, note)| (head, length_of_note(note).map(|rest| rest + name_length)))
+        })
+    }
+
+    /// Removes some garbage. Says whether there may be more.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn remove_garbage(&self) -> Result<bool> {
+        self.storage.remove_garbage()
+    }
+
+    /// The database of this name.
+    ///
+    /// # Errors
+    /// 1228 if there is none, 503 if another process serves the documents of the store.
+    pub fn database(&self, name: &str) -> Result<Arc<Database>> {
+        self.check_served()?;
+        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases.get(name).cloned().ok_or_else(|| ErrorNumber::DATABASE_NOT_FOUND.into())
+    }
+
+    /// The names of all databases, in order.
+    #[must_use]
+    pub fn database_names(&self) -> Vec<String> {
+        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases.keys().cloned().collect()
+    }
+
+    /// Makes a database.
+    ///
+    /// # Errors
+    /// 1229 for a name that may not be, 1207 if there is one of that name.
+    pub fn create_database(&self, name: &str) -> Result<Arc<Database>> {
+        let _turn = self.change_turn();
+        check_database_name(name)?;
+        if self.database(name).is_ok() {
+            return Err(ErrorNumber::DUPLICATE_NAME.into());
+        }
+        let definition = DatabaseDefinition { id: self.next_tick()?, name: name.to_owned() };
+        self.storage.put_definition(DefinitionKind::Database, definition.id, &definition)?;
+        let database = Arc::new(Database::new(definition));
+        let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
+        databases.insert(name.to_owned(), Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Removes a database and all its collections.
+    ///
+    /// # Errors
+    /// 1228 if there is none, 11 for the one that is always there.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        let _turn = self.change_turn();
+        let database = self.database(name)?;
+        if name == SYSTEM_DATABASE {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+        let collections = database.collections();
+        let guards: Vec<_> =
+            collections.iter().map(|collection| collection.hold_writers()).collect();
+        let mut definitions = vec![(definition_key(DefinitionKind::Database, database.id), None)];
+        let mut garbage = Vec::new();
+        for collection in &collections {
+            definitions.push((definition_key(DefinitionKind::Collection, collection.id), None));
+            garbage.push(storage_prefix(collection.shape().definition.storage));
+        }
+        self.storage.change(&definitions, &garbage)?;
+        collections.iter().for_each(|collection| collection.set_dropped());
+        drop(guards);
+        self.databases.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        Ok(())
+    }
+
+    /// Makes a collection.
+    ///
+    /// # Errors
+    /// 1208 for a name that may not be, 1207 if there is one of that name.
+    pub fn create_collection(
+        &self,
+        database: &Database,
+        new: NewCollection,
+    ) -> Result<Arc<Collection>> {
+        let _turn = self.change_turn();
+        check_collection_name(&new.name, new.is_system)?;
+        self.check_unused(database, &new.name)?;
+        let id = self.next_tick()?;
+        let indexes = match new.kind {
+            CollectionKind::Documents => Vec::new(),
+            CollectionKind::Edges => edge_indexes(),
+        };
+        let definition = CollectionDefinition {
+            id,
+            database: database.id,
+            name: new.name,
+            kind: new.kind,
+            is_system: new.is_system,
+            wait_for_sync: new.wait_for_sync,
+            allow_user_keys: new.allow_user_keys,
+            storage: self.next_tick()?,
+            indexes,
+        };
+        self.storage.change_collection(&definition, &[])?;
+        let collection = Arc::new(Collection::new(definition, 0, 0));
+        database.add(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Removes a collection. What it held is given up at once, and removed in the background.
+    ///
+    /// # Errors
+    /// 1203 if it is gone already.
+    pub fn drop_collection(&self, database: &Database, collection: &Collection) -> Result<()> {
+        let _turn = self.change_turn();
+        let _writers = collection.hold_writers();
+        collection.check_there()?;
+        let key = definition_key(DefinitionKind::Collection, collection.id);
+        let garbage = storage_prefix(collection.shape().definition.storage);
+        self.storage.change(&[(key, None)], &[garbage])?;
+        collection.set_dropped();
+        database.remove(collection);
+        Ok(())
+    }
+
+    /// Removes all documents of a collection, at once.
+    ///
+    /// # Errors
+    /// 1203 if the collection is gone.
+    pub fn truncate(&self, collection: &Collection) -> Result<()> {
+        let _turn = self.change_turn();
+        let _writers = collection.hold_writers();
+        collection.check_there()?;
+        let mut definition = collection.shape().definition.clone();
+        let garbage = storage_prefix(definition.storage);
+        definition.storage = self.next_tick()?;
+        self.storage.change_collection(&definition, &[garbage])?;
+        collection.set_definition(definition);
+        collection.note_emptied();
+        Ok(())
+    }
+
+    /// Gives a collection another name.
+    ///
+    /// # Errors
+    /// As for making one; 1203 if it is gone.
+    pub fn rename_collection(
+        &self,
+        database: &Database,
+        collection: &Arc<Collection>,
+        name: &str,
     ) -> Result<()> {
-        let key = definition_key(DefinitionKind::Collection, definition.id);
-        self.change(&[(key, Some(json_of(definition)?))], garbage)
-    }
-
-    /// Writes or removes definitions, and gives up what lies under `garbage`, in one batch.
-    pub(crate) fn change(
-        &self,
-        definitions: &[(Vec<u8>, Option<Vec<u8>>)],
-        garbage: &[Vec<u8>],
-    ) -> Result<()> {
-        let garbage: Vec<_> = garbage.iter().map(|prefix| garbage_key(prefix)).collect();
-        let definitions =
-            definitions.iter().map(|(key, value)| plain_operation(key, value.as_deref()));
-        let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
-        let gives_up = garbage.len() > 0;
-        let operations: Vec<_> = definitions.chain(garbage).collect();
-        let written = self.write(&operations, Acknowledgement::Os);
-        if gives_up {
-            // Afterwards, or whoever looks just now would find nothing and not look again; and also
-            // where it failed, since it may have been written all the same.
-            self.may_have_garbage.store(true, Ordering::Release);
+        let _turn = self.change_turn();
+        let _writers = collection.hold_writers();
+        collection.check_there()?;
+        let mut definition = collection.shape().definition.clone();
+        if definition.name == name {
+            return Ok(());
         }
-        written.map(|_| ())
+        check_collection_name(name, definition.is_system)?;
+        self.check_unused(database, name)?;
+        name.clone_into(&mut definition.name);
+        self.storage.change_collection(&definition, &[])?;
+        collection.set_definition(definition);
+        database.renamed(collection);
+        Ok(())
     }
 
-    pub(crate) fn put_definition(
-        &self,
-        kind: DefinitionKind,
-        id: u64,
-        definition: &impl Serialize,
-    ) -> Result<()> {
-        self.change(&[(definition_key(kind, id), Some(json_of(definition)?))], &[])
+    /// Sets whether each write of a collection waits for the medium.
+    ///
+    /// # Errors
+    /// 1203 if it is gone.
+    pub fn set_wait_for_sync(&self, collection: &Collection, wait_for_sync: bool) -> Result<()> {
+        let _turn = self.change_turn();
+        let _writers = collection.hold_writers();
+        collection.check_there()?;
+        let mut definition = collection.shape().definition.clone();
+        definition.wait_for_sync = wait_for_sync;
+        self.storage.change_collection(&definition, &[])?;
+        collection.set_definition(definition);
+        Ok(())
     }
 
-    /// Writes, and waits until it is acknowledged.
-    pub(crate) fn write(
-        &self,
-        operations: &[Operation<'_>],
-        acknowledgement: Acknowledgement,
-    ) -> Result<Written> {
-        self.may_write()?;
-        let mut timeline = Timeline::off();
-        let written =
-            self.store.write(self.table, operations, acknowledgement, &mut timeline).wait()?;
-        Ok(written)
+    /// Keeps other changes of definitions waiting.
+    pub(crate) fn change_turn(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Walks all keys with `prefix`, from `start` on.
-    pub(crate) fn scan_prefix(&self, prefix: &[u8], start: &[u8]) -> Result<Box<dyn Scan>> {
-        scan_prefix(&*self.store, self.table, prefix, start)
+    /// Keeps other new indexes waiting.
+    pub(crate) fn fill_turn(&self) -> MutexGuard<'_, ()> {
+        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// An operation without a condition.
-pub(crate) fn plain_operation<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Operation<'a> {
-    Operation { key, value, condition: Condition::None, lifetime_ms: None }
-}
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
 
-/// The JSON of a definition.
-pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(definition)
-        .map_err(|error| DocumentError::new(ErrorNumber::INTERNAL, error.to_string()))
-}
-
-pub(crate) fn scan_prefix(
-    store: &dyn Store,
-    table: Table,
-    prefix: &[u8],
-    start: &[u8],
-) -> Result<Box<dyn Scan>> {
-    let end = end_of_prefix(prefix);
-    let range = Range { start: start.max(prefix), end: end.as_deref(), reverse: false };
-    Ok(store.scan(table, range)?)
-}
-
-/// A store whose definitions are being read.
-pub(crate) struct Opening<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) table: Table,
-}
-
-impl Opening<'_> {
-    pub(crate) fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
-        let prefix = definitions_prefix(kind);
-        let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
-        let mut definitions = Vec::new();
-        while let Some((_, object)) = scan.next()? {
-            let parsed = serde_json::from_slice(&object.value);
-            definitions.push(parsed.map_err(|error| {
-                let message = format!("a definition in the store makes no sense: {error}");
-                DocumentError::new(ErrorNumber::INTERNAL, message)
-            })?);
+    fn check_unused(&self, database: &Database, name: &str) -> Result<()> {
+        let is_gone = |known: &Arc<Database>| Arc::as_ptr(known) != std::ptr::from_ref(database);
+        if self.database(&database.name).is_ok_and(|known| is_gone(&known)) {
+            return Err(ErrorNumber::DATABASE_NOT_FOUND.into());
         }
-        Ok(definitions)
-    }
-
-    /// How many documents there are, and the highest sequence number among them.
-    fn count(&self, storage: u64) -> Result<(u64, u64)> {
-        let prefix = documents_prefix(storage);
-        let mut scan = scan_prefix(self.store, self.table, &prefix, &prefix)?;
-        let (mut count, mut sequence) = (0, 0);
-        while let Some((_, head)) = scan.next_head()? {
-            count += 1;
-            sequence = head.sequence.max(sequence);
+        match database.collection(name) {
+            Ok(collection) if collection.name() == name => {
+                Err(DocumentError::new(ErrorNumber::DUPLICATE_NAME, "duplicate name"))
+            }
+            _ => Ok(()),
         }
-        Ok((count, sequence))
-    }
-
-    /// Made once, from the time, which tells stores apart well enough for a name.
-    fn identity(&self) -> Result<String> {
-        if let Some(identity) = self.definitions(DefinitionKind::Identity)?.into_iter().next() {
-            return Ok(identity);
-        }
-        let now = pellucid_clock::WallTime::now().unix_ms();
-        let identity = format!("h{:012X}", now & 0xFFFF_FFFF_FFFF);
-        let key = definition_key(DefinitionKind::Identity, 0);
-        let value = json_of(&identity)?;
-        let operations = [plain_operation(&key, Some(&value))];
-        let mut timeline = Timeline::off();
-        self.store.write(self.table, &operations, Acknowledgement::Os, &mut timeline).wait()?;
-        Ok(identity)
     }
 }

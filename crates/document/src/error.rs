@@ -1,11 +1,15 @@
-//! What operations on documents fail with: ArangoDB's numbers, because drivers branch on them.
+//! Errors of operations on documents, with ArangoDB's numbers, because drivers branch on them.
 
 use std::fmt;
 
+use pellucid_aql::QueryError;
 use pellucid_store::StoreError;
 
-/// What the functions of this crate return.
+/// The result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, DocumentError>;
+
+/// Asked now and then by work that takes long, which an error ends.
+pub type GoesOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// A number of ArangoDB's list of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,39 +87,39 @@ numbers! {
     NOT_IN_MEMORY = 65534, "not in memory";
 }
 
-/// The document that stands in the way of a write, or does not have the revision asked for.
+/// A stored document that is in the way of a write, or does not have the revision asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StoredRevision {
     /// Its key.
     pub key: String,
     /// Its revision.
     pub revision: String,
 }
 
-/// Why an operation failed.
+/// The failure of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentError {
     /// ArangoDB's number for it.
     pub number: ErrorNumber,
-    /// What happened, for people.
+    /// The description, for people.
     pub message: String,
-    /// Which document a revision did not match.
-    pub standing: Option<Box<Standing>>,
+    /// The document whose revision did not match.
+    pub stored: Option<Box<StoredRevision>>,
 }
 
 impl DocumentError {
     /// An error with a text of its own.
     #[must_use]
     pub fn new(number: ErrorNumber, message: impl Into<String>) -> DocumentError {
-        DocumentError { number, message: message.into(), standing: None }
+        DocumentError { number, message: message.into(), stored: None }
     }
 
     /// The revision of a document is not the one that was asked for.
     #[must_use]
-    pub fn revision_differs(standing: Standing) -> DocumentError {
-        let standing = Some(Box::new(standing));
+    pub fn revision_differs(stored: StoredRevision) -> DocumentError {
+        let stored = Some(Box::new(stored));
         let message = "conflict, _rev values do not match".to_owned();
-        DocumentError { number: ErrorNumber::CONFLICT, message, standing }
+        DocumentError { number: ErrorNumber::CONFLICT, message, stored }
     }
 
     /// There is no such collection.
@@ -123,6 +127,12 @@ impl DocumentError {
     pub fn collection_not_found(name: &str) -> DocumentError {
         let message = format!("collection or view not found: {name}");
         DocumentError::new(ErrorNumber::COLLECTION_NOT_FOUND, message)
+    }
+
+    /// Another writer was faster, or the document has another revision.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.number == ErrorNumber::CONFLICT
     }
 
     /// Two writers at once.
@@ -154,6 +164,17 @@ impl From<StoreError> for DocumentError {
         };
         DocumentError::new(number, error.to_string())
     }
+}
+
+impl From<DocumentError> for QueryError {
+    fn from(error: DocumentError) -> QueryError {
+        QueryError::new(error.number.0, error.message)
+    }
+}
+
+/// The error of a query that the store failed with.
+pub(crate) fn store_error(error: StoreError) -> QueryError {
+    DocumentError::from(error).into()
 }
 
 impl fmt::Display for DocumentError {

@@ -9,11 +9,11 @@ use pellucid_value::json::{Limits, Parser, to_string};
 use pellucid_value::packed::{self, Builder};
 use pellucid_value::{Duplicates, ObjectRef, Ref};
 
+use crate::attempt::attempt_to_end;
 use crate::collection::Collection;
 use crate::documents::Documents;
-use crate::error::{DocumentError, ErrorNumber, Result};
-use crate::operations::{Overwrite, WriteOptions};
-use crate::transaction::Transaction;
+use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
+use crate::transaction::{Overwrite, Transaction, WriteOptions};
 
 /// Documents that are written in one batch.
 const DOCUMENTS_AT_ONCE: usize = 2_000;
@@ -26,9 +26,6 @@ const DETAILS_MAX: usize = 10_000;
 
 /// Bytes of these lines, likewise: 16 MiB.
 const DETAILS_BYTES_MAX: usize = 16 << 20;
-
-/// What work that takes long asks now and then: an error ends it.
-pub type GoesOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// The form of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub enum ImportForm {
     Rows,
 }
 
-/// What to do about a document whose key is there.
+/// The effect of a document whose key is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDuplicate {
     /// An error.
@@ -56,30 +53,30 @@ pub enum OnDuplicate {
     Ignore,
 }
 
-/// How documents are imported.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// The form of the body.
     pub form: ImportForm,
-    /// What to do about keys that are there.
+    /// The effect of keys that are there.
     pub on_duplicate: OnDuplicate,
-    /// Whether one error undoes all.
+    /// One error undoes all.
     pub complete: bool,
-    /// Whether errors are described.
+    /// Errors are described.
     pub details: bool,
-    /// What stands before the ends of edges that name no collection.
+    /// The prefix of the sources of edges that name no collection.
     pub from_prefix: Option<String>,
-    /// As `from_prefix`, for the other end.
+    /// The same for the targets.
     pub to_prefix: Option<String>,
-    /// Whether the prefixes take the place of collections that are named.
+    /// The prefixes replace collections that are named.
     pub overwrite_collection_prefix: bool,
-    /// Whether rows may have fewer values than there are names, or more.
+    /// Rows may have fewer values than there are names, or more.
     pub ignore_missing: bool,
-    /// What the writes wait for.
+    /// The acknowledgement of the writes.
     pub acknowledgement: Acknowledgement,
 }
 
-/// What became of an import.
+/// The report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Documents that are new.
@@ -92,7 +89,7 @@ pub struct ImportReport {
     pub updated: u64,
     /// Documents that were left out because they are there.
     pub ignored: u64,
-    /// What was wrong with each document that was refused, if that was asked for.
+    /// A description of each error, if that is asked for.
     pub details: Vec<String>,
 }
 
@@ -110,47 +107,46 @@ struct Import<'a> {
     places: Vec<(u64, Range<usize>)>,
 }
 
-enum Fate {
+/// The result of importing one document.
+enum ImportOutcome {
     Created,
     Updated,
     Ignored,
     Refused(DocumentError),
 }
 
-impl Documents {
-    /// Imports documents. For threads that may block.
-    ///
-    /// # Errors
-    /// 400 for a body that is not of its form; what `goes_on` says, which is asked for each batch;
-    /// with `complete`, what the first document fails with, and nothing is written then.
-    pub fn import(
-        self: &Arc<Self>,
-        collection: &Arc<Collection>,
-        body: &[u8],
-        options: &ImportOptions,
-        goes_on: GoesOn<'_>,
-        timeline: &mut Timeline,
-    ) -> Result<ImportReport> {
-        let mut import = Import {
-            documents: self,
-            collection,
-            options,
-            goes_on,
-            report: ImportReport::default(),
-            details_bytes: 0,
-            waiting: Vec::new(),
-            places: Vec::new(),
-        };
-        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-        match options.form {
-            ImportForm::Array => import.array(body, timeline)?,
-            ImportForm::Auto if first == Some(&b'[') => import.array(body, timeline)?,
-            ImportForm::Auto | ImportForm::Lines => import.lines(body, timeline)?,
-            ImportForm::Rows => import.rows(body, timeline)?,
-        }
-        import.write(timeline)?;
-        Ok(import.report)
+/// Imports documents. For threads that may block.
+///
+/// # Errors
+/// 400 for a body that is not of its form; what `goes_on` says, which is asked for each batch;
+/// with `complete`, what the first document fails with, and nothing is written then.
+pub fn import(
+    documents: &Arc<Documents>,
+    collection: &Arc<Collection>,
+    body: &[u8],
+    options: &ImportOptions,
+    goes_on: GoesOn<'_>,
+    timeline: &mut Timeline,
+) -> Result<ImportReport> {
+    let mut import = Import {
+        documents,
+        collection,
+        options,
+        goes_on,
+        report: ImportReport::default(),
+        details_bytes: 0,
+        waiting: Vec::new(),
+        places: Vec::new(),
+    };
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    match options.form {
+        ImportForm::Array => import.array(body, timeline)?,
+        ImportForm::Auto if first == Some(&b'[') => import.array(body, timeline)?,
+        ImportForm::Auto | ImportForm::Lines => import.lines(body, timeline)?,
+        ImportForm::Rows => import.rows(body, timeline)?,
     }
+    import.write(timeline)?;
+    Ok(import.report)
 }
 
 impl Import<'_> {
@@ -363,7 +359,7 @@ impl Import<'_> {
         if is_full && !self.options.complete { self.write(timeline) } else { Ok(()) }
     }
 
-    /// Writes what waits.
+    /// Writes the documents that wait.
     fn write(&mut self, timeline: &mut Timeline) -> Result<()> {
         (self.goes_on)()?;
         if self.places.is_empty() {
@@ -372,13 +368,14 @@ impl Import<'_> {
         let (waiting, places) =
             (std::mem::take(&mut self.waiting), std::mem::take(&mut self.places));
         let acknowledgement = self.options.acknowledgement;
-        let attempt = self.documents.attempt_to_end(
+        let attempt = attempt_to_end(
+            self.documents,
             acknowledgement,
             true,
             timeline,
             |transaction, timeline| {
-                let mut fates = Vec::with_capacity(places.len());
-                transaction.reserve(places.len());
+                let mut outcomes = Vec::with_capacity(places.len());
+                transaction.changes_mut().reserve(places.len());
                 for (number, (_, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
                         (self.goes_on)()?;
@@ -386,29 +383,29 @@ impl Import<'_> {
                     let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {
                         continue;
                     };
-                    let fate = self.one(transaction, object, timeline);
-                    match fate {
-                        Fate::Refused(error) if self.options.complete => {
+                    let outcome = self.one(transaction, object, timeline);
+                    match outcome {
+                        ImportOutcome::Refused(error) if self.options.complete => {
                             return Err(in_short(error));
                         }
-                        fate => fates.push(fate),
+                        outcome => outcomes.push(outcome),
                     }
-                    if self.options.complete && transaction.is_large() {
+                    if self.options.complete && transaction.changes().is_large() {
                         let message = "the import is too large to be all or nothing: leave out \
                                    `complete`, or import less at a time";
                         return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message));
                     }
                 }
-                Ok(fates)
+                Ok(outcomes)
             },
         );
-        let (fates, _) = attempt?;
-        for ((number, place), fate) in places.into_iter().zip(fates) {
-            match fate {
-                Fate::Created => self.report.created += 1,
-                Fate::Updated => self.report.updated += 1,
-                Fate::Ignored => self.report.ignored += 1,
-                Fate::Refused(error) => {
+        let (outcomes, _) = attempt?;
+        for ((number, place), outcome) in places.into_iter().zip(outcomes) {
+            match outcome {
+                ImportOutcome::Created => self.report.created += 1,
+                ImportOutcome::Updated => self.report.updated += 1,
+                ImportOutcome::Ignored => self.report.ignored += 1,
+                ImportOutcome::Refused(error) => {
                     let text = packed::open(&waiting[place]).map(to_string).unwrap_or_default();
                     let detail = detail_of(number, &error, &text);
                     self.refuse(detail, error)?;
@@ -426,20 +423,20 @@ impl Import<'_> {
         transaction: &mut Transaction,
         object: ObjectRef<'_>,
         timeline: &mut Timeline,
-    ) -> Fate {
+    ) -> ImportOutcome {
         let options = WriteOptions::default();
         let collection = self.collection;
         let error = match transaction.insert(collection, object, &options, timeline) {
-            Ok(_) => return Fate::Created,
+            Ok(_) => return ImportOutcome::Created,
             Err(error) => error,
         };
         let key = object.get("_key").and_then(Ref::as_str);
         let (Some(key), ErrorNumber::UNIQUE_CONSTRAINT) = (key, error.number) else {
-            return Fate::Refused(error);
+            return ImportOutcome::Refused(error);
         };
         let written = match self.options.on_duplicate {
-            OnDuplicate::Error => return Fate::Refused(error),
-            OnDuplicate::Ignore => return Fate::Ignored,
+            OnDuplicate::Error => return ImportOutcome::Refused(error),
+            OnDuplicate::Ignore => return ImportOutcome::Ignored,
             OnDuplicate::Update => transaction.update(collection, key, object, &options, timeline),
             OnDuplicate::Replace => {
                 let options = WriteOptions { overwrite: Overwrite::Replace, ..options };
@@ -447,8 +444,8 @@ impl Import<'_> {
             }
         };
         match written {
-            Ok(_) => Fate::Updated,
-            Err(error) => Fate::Refused(error),
+            Ok(_) => ImportOutcome::Updated,
+            Err(error) => ImportOutcome::Refused(error),
         }
     }
 }

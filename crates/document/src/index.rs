@@ -1,4 +1,4 @@
-//! Indexes on documents: which entries a document has in one.
+//! Indexes on documents, and the entries of a document in one.
 
 use std::ops::Bound;
 
@@ -91,7 +91,7 @@ pub(crate) struct Entry {
 /// An index of a collection.
 #[derive(Debug)]
 pub struct Index {
-    /// What it is.
+    /// Its definition.
     pub definition: IndexDefinition,
     /// Its fields.
     pub fields: Vec<FieldPath>,
@@ -118,7 +118,7 @@ impl Index {
         Some(is_there.then(|| self.entry_of(bytes, key)))
     }
 
-    /// Whether it has an entry for each element of an array.
+    /// It has an entry for each element of an array.
     fn expands(&self) -> bool {
         self.fields.iter().any(|field| field.within.is_some())
     }
@@ -205,7 +205,7 @@ impl Index {
         true
     }
 
-    /// Whether the entry of that key is one of the document's, for values within `range`.
+    /// True if the entry of that key is one of the document's, for values within `range`.
     pub(crate) fn has_within(
         &self,
         document: ObjectRef<'_>,

@@ -1,11 +1,10 @@
-//! The stretch of an index that a query asks for. Long values lie cut in the keys of the store, so
+//! Ranges of keys of an index that a query reads. Long values lie cut in the keys of the store, so
 //! that a bound beyond the cut stands for a wider stretch there, and entries in it are looked at
 //! again.
 
-use crate::index::Index;
 use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
 
-/// From which key on and up to which an index is read, and what of it belongs to the answer.
+/// A range of keys of an index.
 #[derive(Debug)]
 pub(crate) struct KeyRange {
     /// The first key.
@@ -17,11 +16,12 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range of `index` between two bounds of encoded fields, the second of which lies outside.
-    pub(crate) fn new(index: &Index, low: &[u8], high: &[u8]) -> KeyRange {
-        let kept = index.prefix.len() + FIELDS_KEPT_BYTES;
-        let low = [&index.prefix, low].concat();
-        let high = [&index.prefix, high].concat();
+    /// The range of the index with this prefix between two bounds of encoded fields, the second of
+    /// which lies outside.
+    pub(crate) fn new(prefix: &[u8], low: &[u8], high: &[u8]) -> KeyRange {
+        let kept = prefix.len() + FIELDS_KEPT_BYTES;
+        let low = [prefix, low].concat();
+        let high = [prefix, high].concat();
         if low.len() <= kept && high.len() <= kept {
             return KeyRange { low, high, exact: None };
         }
@@ -34,12 +34,12 @@ impl KeyRange {
         }
     }
 
-    /// Whether entries have to be looked at again by [`Self::holds`].
+    /// Entries have to be looked at again by [`Self::holds`].
     pub(crate) fn is_wider(&self) -> bool {
         self.exact.is_some()
     }
 
-    /// Whether an entry lies within the range, given the key that it would have without a cut.
+    /// An entry lies within the range, given the key that it would have without a cut.
     pub(crate) fn holds(&self, uncut: &[u8]) -> bool {
         self.exact.as_ref().is_none_or(|(low, high)| &low[..] <= uncut && uncut < &high[..])
     }

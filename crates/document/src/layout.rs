@@ -1,5 +1,5 @@
-//! Where things lie in the store: one table for all, in which the first bytes of a key say what it
-//! belongs to, so that a document and its index entries are written in one batch.
+//! Keys in the store: one table for all, in which the first bytes of a key say what it belongs to,
+//! so that a document and its index entries are written in one batch.
 //!
 //! | key | value |
 //! |---|---|
@@ -36,14 +36,14 @@ const HASH_BYTES: usize = 16;
 /// Bytes of the fields that stand in every key, cut or not.
 pub(crate) const FIELDS_KEPT_BYTES: usize = FIELDS_BYTES_MAX - HASH_BYTES;
 
-/// What a definition is of.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum DefinitionKind {
     Identity = b'a',
     Collection = b'c',
     Database = b'd',
-    /// How many documents there were when the store was closed.
+    /// The numbers of documents when the store was closed.
     Counts = b'n',
     Ticks = b't',
 }
@@ -93,16 +93,17 @@ pub fn part_of(key: &[u8]) -> usize {
     }
 }
 
-/// How many first bytes of a key are its stem: of an entry that may repeat, all but the document,
-/// since whoever looks it up knows its values alone. As [`pellucid_embedded::StemOf`] wants it,
-/// because fields are encoded so that none begins with another one.
-pub fn stem_of(key: &[u8]) -> Option<usize> {
+/// The length of the prefix by which a key is looked up: of an entry that may repeat, all but the
+/// document, since its values alone are known. No field's encoding begins with another one's, as
+/// the rule of the store demands.
+#[must_use]
+pub fn lookup_prefix(key: &[u8]) -> Option<usize> {
     let storage_end = part_of(key);
     if storage_end == 0 || key.get(storage_end) != Some(&ENTRIES) {
         return None;
     }
     let document = usize::from(*key.last()?) + 1;
-    key.len().checked_sub(document).filter(|stem| *stem > storage_end)
+    key.len().checked_sub(document).filter(|prefix| *prefix > storage_end)
 }
 
 /// The prefix of a collection's documents.
@@ -181,11 +182,11 @@ mod tests {
         key.extend_from_slice(b"fields");
         push_document(&mut key, b"the-key");
         assert_eq!(document_of_entry(&key), Some(&b"the-key"[..]));
-        assert_eq!(stem_of(&key), Some(key.len() - b"the-key".len() - 1));
-        assert_eq!(stem_of(&index_prefix(7, 8, true)), None, "they are looked up as a whole");
-        assert_eq!(stem_of(&documents_prefix(7)), None);
-        assert_eq!(stem_of(&garbage_key(&documents_prefix(7))), None);
-        assert_eq!(stem_of(&[]), None);
+        assert_eq!(lookup_prefix(&key), Some(key.len() - b"the-key".len() - 1));
+        assert_eq!(lookup_prefix(&index_prefix(7, 8, true)), None, "they are looked up as a whole");
+        assert_eq!(lookup_prefix(&documents_prefix(7)), None);
+        assert_eq!(lookup_prefix(&garbage_key(&documents_prefix(7))), None);
+        assert_eq!(lookup_prefix(&[]), None);
         assert_eq!(document_of_entry(&[9]), None);
         assert_eq!(document_of_entry(&[]), None);
     }

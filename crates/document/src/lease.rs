@@ -1,15 +1,15 @@
-//! Who serves the documents of a store to which several processes write.
+//! The lease of the documents of a store to which several processes write.
 //!
-//! Whoever serves documents keeps the catalogue in memory: which collections there are, under which
-//! numbers they lie, which indexes a write has to keep up. Two at once would give out the same
-//! numbers, and leave out entries of indexes that only the other one knows of; conditions on
-//! documents tell nothing of that. So one process at a time has the lease of a store's documents:
+//! The process that serves documents keeps the catalogue in memory: the collections, their numbers,
+//! and the indexes that a write has to keep up. Two at once would give out the same numbers, and
+//! leave out entries of indexes that only the other one knows of; conditions on documents tell
+//! nothing of that. So one process at a time has the lease of a store's documents:
 //! an entry with its name, which it writes anew again and again.
 //!
 //! No two machines' clocks are compared. The holder serves for [`SERVES_FOR`] after it began the
 //! renewal that succeeded last. Others take the lease if it is not there, or if they have seen it
 //! unchanged for [`FREE_AFTER`] by their own clock. The time in between is for what the holder has
-//! begun. Who loses the lease to somebody else serves no more: what it knows is old.
+//! begun. A process that loses the lease serves no more: its catalogue is old.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +34,13 @@ const KEY: &[u8] = b"holder";
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 /// Age at which the holder renews it.
 const RENEWED_AFTER: Duration = Duration::from_secs(5);
-/// How long the holder serves after it began to renew it.
+/// Time for which the holder serves after it began to renew it.
 pub(crate) const SERVES_FOR: Duration = Duration::from_secs(25);
-/// How long others have to see it unchanged. What the holder began is over by then: a transaction
+/// Time for which others have to see it unchanged. Work of the holder is over by then: a transaction
 /// takes three times as long as a request may, which is 10 s if nobody changes it.
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(60);
 
-/// What lies in the store.
+/// The value in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Holder {
     /// For people.
@@ -55,18 +55,18 @@ pub(crate) struct Lease {
     table: Table,
     clock: Clock,
     own: Holder,
-    /// Until when it is ours, in ticks; zero if it is not.
+    /// The end of its being ours, in ticks; zero if it is not.
     until: AtomicU64,
     /// Held while the store is asked.
-    known: Mutex<Known>,
+    stored: Mutex<StoredLease>,
     /// Never held for long, because requests wait for it.
-    told: Mutex<Told>,
+    reasons: Mutex<RefusalReasons>,
 }
 
-/// What was found in the store.
+/// The lease as it was found in the store.
 #[derive(Default)]
-struct Known {
-    /// When the renewal began that succeeded last, and the sequence number of what it wrote.
+struct StoredLease {
+    /// The beginning of the last renewal that succeeded, and the sequence number that it wrote.
     renewed: Option<(Ticks, u64)>,
     /// The sequence number of another one's entry, and since when it is there unchanged.
     seen: Option<(u64, Ticks)>,
@@ -74,14 +74,14 @@ struct Known {
     is_over: bool,
 }
 
-/// What is told to who asks for documents.
+/// Reasons to refuse requests for documents.
 #[derive(Default)]
-struct Told {
-    /// Who has it, or had it last.
+struct RefusalReasons {
+    /// The process that has it, or had it last.
     other: Option<String>,
     /// It was ours, and then another one's.
     is_lost: bool,
-    /// What went wrong when it was last looked at.
+    /// The failure of the last look at it.
     failure: Option<StoreError>,
 }
 
@@ -103,47 +103,47 @@ impl Lease {
             clock,
             own: Holder { name: name.to_owned(), process },
             until: AtomicU64::new(0),
-            known: Mutex::default(),
-            told: Mutex::default(),
+            stored: Mutex::default(),
+            reasons: Mutex::default(),
         }))
     }
 
-    /// Whether it is ours.
+    /// It is ours.
     pub(crate) fn is_ours(&self) -> bool {
         self.clock.now().0 < self.until.load(Ordering::Acquire)
     }
 
     /// Renews it if that is due, or takes it if it is free. For threads that may block.
     pub(crate) fn look(&self) -> StoreResult<()> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let looked = self.look_from(&mut known);
-        self.told().failure = looked.as_ref().err().cloned();
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked = self.look_from(&mut stored);
+        self.reasons().failure = looked.as_ref().err().cloned();
         looked
     }
 
-    fn look_from(&self, known: &mut Known) -> StoreResult<()> {
+    fn look_from(&self, stored: &mut StoredLease) -> StoreResult<()> {
         let began = self.clock.now();
         let is_fresh = |(renewed, _)| self.age(renewed) < RENEWED_AFTER;
-        if known.is_over || known.renewed.is_some_and(is_fresh) {
+        if stored.is_over || stored.renewed.is_some_and(is_fresh) {
             return Ok(());
         }
         let found = self.store.get(self.table, KEY, &mut Timeline::off()).wait()?;
         let found = found.map(|object| (object.head.sequence, holder_of(&object.value)));
         let condition = match found {
             Some((sequence, Some(holder))) if holder == self.own => Condition::Sequence(sequence),
-            found if known.renewed.is_some() => {
+            found if stored.renewed.is_some() => {
                 let other = found.and_then(|(_, holder)| holder);
-                self.lose(known, other.map(|holder| holder.name));
+                self.lose(stored, other.map(|holder| holder.name));
                 return Ok(());
             }
             None => Condition::Absent,
             Some((sequence, holder)) => {
-                self.told().other = holder.map(|holder| holder.name);
-                let since = match known.seen {
+                self.reasons().other = holder.map(|holder| holder.name);
+                let since = match stored.seen {
                     Some((seen, since)) if seen == sequence => since,
                     _ => self.clock.now(),
                 };
-                known.seen = Some((sequence, since));
+                stored.seen = Some((sequence, since));
                 if self.age(since) < FREE_AFTER {
                     return Ok(());
                 }
@@ -152,7 +152,7 @@ impl Lease {
         };
         match self.write(Some(&self.own), condition) {
             Ok(sequence) => {
-                (known.renewed, known.seen) = (Some((began, sequence)), None);
+                (stored.renewed, stored.seen) = (Some((began, sequence)), None);
                 let until = began.0.saturating_add(self.clock.ticks(nanoseconds(SERVES_FOR)));
                 self.until.store(until, Ordering::Release);
                 Ok(())
@@ -164,34 +164,34 @@ impl Lease {
     }
 
     /// It is another one's for good.
-    fn lose(&self, known: &mut Known, other: Option<String>) {
+    fn lose(&self, stored: &mut StoredLease, other: Option<String>) {
         self.until.store(0, Ordering::Release);
-        known.is_over = true;
-        let mut told = self.told();
-        (told.is_lost, told.other) = (true, other);
+        stored.is_over = true;
+        let mut reasons = self.reasons();
+        (reasons.is_lost, reasons.other) = (true, other);
     }
 
     /// Gives it up, so that others need not wait. The last that is done with the documents.
     pub(crate) fn release(&self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ours = self.is_ours();
-        self.lose(&mut known, None);
-        if let Some((_, sequence)) = known.renewed.filter(|_| is_ours) {
+        self.lose(&mut stored, None);
+        if let Some((_, sequence)) = stored.renewed.filter(|_| is_ours) {
             // Where it fails, others wait.
             let _ = self.write(None, Condition::Sequence(sequence));
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reasons(&self) -> MutexGuard<'_, RefusalReasons> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why documents are not served here.
+    /// The refusal of a request for documents.
     pub(crate) fn refusal(&self) -> DocumentError {
-        let told = self.told();
-        let other = told.other.as_deref().unwrap_or("another server");
-        let message = match &told.failure {
-            _ if told.is_lost => {
+        let reasons = self.reasons();
+        let other = reasons.other.as_deref().unwrap_or("another server");
+        let message = match &reasons.failure {
+            _ if reasons.is_lost => {
                 format!("this server has lost the documents of the store to {other}: restart it")
             }
             Some(failure) => {
@@ -221,7 +221,7 @@ impl Lease {
     }
 }
 
-/// What an entry says; nothing if it makes no sense, as of a later state.
+/// The holder in an entry; none if it makes no sense, as of a later state.
 fn holder_of(value: &[u8]) -> Option<Holder> {
     serde_json::from_slice(value).ok()
 }
@@ -234,7 +234,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 pub(crate) fn keep(lease: &Arc<Lease>) -> Result<Recurring> {
     static JOB: Job = Job::new("lease");
     let lease = Arc::clone(lease);
-    // What goes wrong is told to who asks for documents.
+    // A failure is in the refusals of requests for documents.
     let look = move || drop(lease.look());
     Recurring::start("pellucid-lease", &JOB, LOOKED_AT_EVERY, look).map_err(|error| {
         let message = format!("cannot start a thread: {error}");

@@ -1,4 +1,4 @@
-//! Which names databases, collections, indexes and documents may have.
+//! Rules for names of databases, collections, indexes and documents.
 
 use crate::error::{DocumentError, ErrorNumber, Result};
 
@@ -63,7 +63,7 @@ pub(crate) fn check_index_name(name: &str) -> Result<()> {
     Err(ErrorNumber::ILLEGAL_NAME.into())
 }
 
-/// Whether a document may have this key.
+/// A document may have this key.
 #[must_use]
 pub fn is_document_key(key: &[u8]) -> bool {
     let is_allowed = |byte: &u8| {

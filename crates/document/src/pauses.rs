@@ -1,4 +1,4 @@
-//! How long a transaction stands back from a conflict before it is made again.
+//! Pauses of a transaction between a conflict and its next attempt.
 //!
 //! Where the store is far away, as a ring is, those who met over one document would meet again each
 //! time if all went on at once. So each waits for a random time, and the longer, the more often it
@@ -41,7 +41,7 @@ impl<R: Random> Pauses<R> {
         Pauses { random, longest_ns: FIRST_NS_MAX }
     }
 
-    /// How long to wait now: anything up to 0.25 ms the first time, up to twice that the next, and
+    /// The time to wait now: anything up to 0.25 ms the first time, up to twice that the next, and
     /// never above 32 ms.
     pub fn next_pause(&mut self) -> Duration {
         let longest_ns = self.longest_ns;

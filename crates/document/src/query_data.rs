@@ -1,5 +1,4 @@
-//! The data of a query: what [`pellucid_aql`] asks of collections, answered from one snapshot of
-//! the store.
+//! The data of a query: collections as [`pellucid_aql`] reads them, in one snapshot of the store.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -8,22 +7,24 @@ use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
     QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
 };
-use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot};
+use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use crate::collection::{Collection, Shape};
+use crate::commit::Committed;
 use crate::database::Database;
 use crate::definition::IndexKind;
 use crate::documents::Documents;
-use crate::error::DocumentError;
+use crate::error::{DocumentError, store_error};
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
 use crate::layout::end_of_prefix;
-use crate::query_scans::{DocumentScan, Entries, EntryScan, Found, ValueScan, get};
+use crate::query_scan::{DocumentScan, EntryScan, EntrySource, IndexWalk, Reads, ValueScan};
 use crate::query_writes::QueryWrites;
+use crate::stored::document_of;
 use crate::tally::{StoreAccount, Tally};
-use crate::transaction::Committed;
+use crate::transaction::Transaction;
 
 /// The share of different values that is assumed of an index that is not unique.
 const SELECTIVITY_ASSUMED: f64 = 0.1;
@@ -31,19 +32,19 @@ const SELECTIVITY_ASSUMED: f64 = 0.1;
 /// The number of the primary index.
 const PRIMARY: u64 = 0;
 
-/// What a query reads and writes.
+/// See the module.
 pub struct QueryData {
-    pub(crate) documents: Arc<Documents>,
-    pub(crate) database: Arc<Database>,
-    pub(crate) acknowledgement: Acknowledgement,
+    documents: Arc<Documents>,
+    database: Arc<Database>,
+    acknowledgement: Acknowledgement,
     /// All that is read, from the first read on. It comes after the shapes by which it is read: an
     /// index that one of them has is complete in it.
     snapshot: OnceLock<Arc<dyn Snapshot>>,
     /// The collections that the query has asked for, as they were then.
     known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
-    /// What became of the writes, if there are any.
-    pub(crate) committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
-    /// Whether it is read on a thread that must not be held up.
+    /// The commit of the writes, if there are any.
+    committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
+    /// It is read on a thread that must not be held up.
     is_light: bool,
     /// Whether its reads may wait for the medium.
     mode: ReadMode,
@@ -51,9 +52,9 @@ pub struct QueryData {
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
     /// Says which collections may be read, if not all may.
     may_read: Option<MayRead>,
-    /// What it does in the store's terms, if somebody wants to know.
+    /// Its operations of the store, if they are counted.
     tally: Option<Arc<Tally>>,
-    /// What the query is told when it asks for the version.
+    /// The answer to the query when it asks for the version.
     reported_version: Option<Arc<str>>,
 }
 
@@ -91,10 +92,10 @@ impl QueryData {
         QueryData { tally: Some(Arc::new(Tally::beside(timeline))), ..self }
     }
 
-    /// What the query did so far in the store's terms; nothing if it is not counted.
+    /// The operations of the store for the query so far; none if they are not counted.
     #[must_use]
     pub fn store_account(&self) -> Option<StoreAccount> {
-        let names = self.documents.store.properties().part_names;
+        let names = self.documents.store().properties().part_names;
         self.tally.as_ref().map(|tally| tally.account(names))
     }
 
@@ -130,7 +131,7 @@ impl QueryData {
         QueryData { resting: Some(resting), ..self }
     }
 
-    /// What the query has written, once it has: revisions in its results stand for those to come
+    /// The commit of the query's writes, once there is one: revisions in its results stand for those to come
     /// until [`crate::settle_revisions`] puts them in.
     #[must_use]
     pub fn committed(&self) -> Option<Committed> {
@@ -138,15 +139,15 @@ impl QueryData {
     }
 
     /// The moment that the query sees.
-    pub(crate) fn snapshot(&self) -> Result<&Arc<dyn Snapshot>, QueryError> {
+    fn snapshot(&self) -> Result<&Arc<dyn Snapshot>, QueryError> {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(snapshot);
         }
-        let taken = self.documents.store.snapshot_in(self.mode).map_err(store_error)?;
+        let taken = self.documents.store().snapshot_in(self.mode).map_err(store_error)?;
         Ok(self.snapshot.get_or_init(|| taken))
     }
 
-    /// What `look` makes of a collection by its name or number, as it was when the query first
+    /// The result of `look` at a collection by its name or number, as it was when the query first
     /// asked for it.
     fn known<T>(
         &self,
@@ -197,49 +198,93 @@ impl QueryData {
         reverse: bool,
     ) -> Result<Box<dyn AqlScan>, QueryError> {
         let range = Range { start: low, end: high, reverse };
-        let scan = self.snapshot()?.scan(self.documents.table, range).map_err(store_error)?;
+        let scan = self.snapshot()?.scan(self.table(), range).map_err(store_error)?;
         let tally = self.tally.clone();
         Ok(Box::new(DocumentScan { shape, scan, tally, bytes: Vec::new() }))
     }
 
-    /// The entries of an index that are asked for.
-    fn entries(
+    /// A walk over the entries that are asked for.
+    fn walk(
         &self,
         collection: CollectionId,
         request: &IndexRequest,
-    ) -> Result<Entries, QueryError> {
+    ) -> Result<IndexWalk, QueryError> {
         let shape = self.shape(collection)?;
         let index = Arc::clone(index_of(&shape, request)?);
-        let (snapshot, table) = (Arc::clone(self.snapshot()?), self.documents.table);
+        let (snapshot, table) = (Arc::clone(self.snapshot()?), self.table());
         let tally = self.tally.clone();
         self.count_index_look_up();
         if let Some(key) = index.key_of_all(&request.range) {
-            let only = (&key[..], index.definition.unique);
-            let found =
-                Found::of_key((&*snapshot, tally.as_deref()), table, only, request.reverse)?;
-            return Ok(Entries { snapshot, table, shape, index, tally, keys: None, key, found });
+            let is_unique = index.definition.unique;
+            let source = EntrySource::of_key(self.reads()?, &key, is_unique, request.reverse)?;
+            return Ok(IndexWalk { snapshot, table, shape, index, tally, keys: None, key, source });
         }
         let (low, high) = request.range.key_bounds();
-        let keys = KeyRange::new(&index, &low, &high);
+        let keys = KeyRange::new(&index.prefix, &low, &high);
         if self.is_light && keys.is_wider() {
             let message = "values that are cut in their index are no light query's";
             return Err(QueryError::new(number::NOT_LIGHT, message));
         }
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
-        let found = Found::Scan(snapshot.scan(table, range).map_err(store_error)?);
-        let keys = keys.is_wider().then_some(keys);
-        Ok(Entries { snapshot, table, shape, index, tally, keys, key: Vec::new(), found })
+        let source = EntrySource::Scan(snapshot.scan(table, range).map_err(store_error)?);
+        let (key, keys) = (Vec::new(), keys.is_wider().then_some(keys));
+        Ok(IndexWalk { snapshot, table, shape, index, tally, keys, key, source })
     }
-}
 
-impl From<DocumentError> for QueryError {
-    fn from(error: DocumentError) -> QueryError {
-        QueryError::new(error.number.0, error.message)
+    /// Documents by their keys, which lie in the order of their bytes.
+    fn primary_scan(
+        &self,
+        shape: Arc<Shape>,
+        request: &IndexRequest,
+    ) -> Result<Box<dyn AqlScan>, QueryError> {
+        use std::ops::Bound;
+        let prefix = &shape.documents_prefix.clone();
+        let key = |value: &Value| [prefix, value.as_str().unwrap_or_default().as_bytes()].concat();
+        let after = |mut key: Vec<u8>| {
+            key.push(0);
+            key
+        };
+        let last = end_of_prefix(prefix).unwrap_or_default();
+        let is_text = |value: &Value| value.as_str().is_some();
+        let (low, high) = match &request.range.equal[..] {
+            [equal, ..] if is_text(equal) => (key(equal), after(key(equal))),
+            [_, ..] => (prefix.clone(), prefix.clone()),
+            [] => {
+                // All keys are strings: what is below strings is no bound from below, and none of
+                // them is at most what is.
+                let low = match &request.range.low {
+                    Bound::Included(value) if is_text(value) => key(value),
+                    Bound::Excluded(value) if is_text(value) => after(key(value)),
+                    Bound::Included(value) | Bound::Excluded(value) if is_above_text(value) => {
+                        last.clone()
+                    }
+                    _ => prefix.clone(),
+                };
+                let high = match &request.range.high {
+                    Bound::Included(value) if is_text(value) => after(key(value)),
+                    Bound::Excluded(value) if is_text(value) => key(value),
+                    Bound::Included(value) | Bound::Excluded(value) if !is_above_text(value) => {
+                        prefix.clone()
+                    }
+                    _ => last,
+                };
+                (low, high)
+            }
+        };
+        let high = high.max(low.clone());
+        self.documents_between(shape, &low, Some(&high), request.reverse)
     }
-}
 
-pub(crate) fn store_error(error: pellucid_store::StoreError) -> QueryError {
-    DocumentError::from(error).into()
+    /// The table of the documents.
+    fn table(&self) -> Table {
+        self.documents.storage().table()
+    }
+
+    /// The reads of the query.
+    fn reads(&self) -> Result<Reads<'_>, QueryError> {
+        let (snapshot, tally) = (&**self.snapshot()?, self.tally.as_deref());
+        Ok(Reads { snapshot, table: self.table(), tally })
+    }
 }
 
 impl Source for QueryData {
@@ -296,8 +341,8 @@ impl Source for QueryData {
         if request.index == PRIMARY {
             return self.primary_scan(self.shape(collection)?, request);
         }
-        let entries = self.entries(collection, request)?;
-        Ok(Box::new(EntryScan { entries, bytes: Vec::new() }))
+        let walk = self.walk(collection, request)?;
+        Ok(Box::new(EntryScan { walk, bytes: Vec::new() }))
     }
 
     fn index_visit(
@@ -311,11 +356,10 @@ impl Source for QueryData {
             let index = index_of(&shape, request)?;
             if let Some(key) = index.key_of_all(&request.range) {
                 self.count_index_look_up();
-                let source = (&**self.snapshot()?, self.tally.as_deref());
-                let table = self.documents.table;
-                let only = (&key[..], index.definition.unique);
-                let found = Found::of_key(source, table, only, request.reverse)?;
-                return found.show_all(source, table, (&shape, index, &key), visitor);
+                let reads = self.reads()?;
+                let is_unique = index.definition.unique;
+                let source = EntrySource::of_key(reads, &key, is_unique, request.reverse)?;
+                return source.visit_all(reads, &shape, index, &key, visitor);
             }
         }
         let mut scan = self.index_scan(collection, request)?;
@@ -327,25 +371,22 @@ impl Source for QueryData {
         collection: CollectionId,
         request: &IndexRequest,
     ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
-        let entries = self.entries(collection, request)?;
+        let walk = self.walk(collection, request)?;
         // Where long values are cut, only documents say which entries are meant.
-        if entries.keys.is_some() {
+        if walk.keys.is_some() {
             return Ok(None);
         }
-        Ok(Some(Box::new(ValueScan { entries, values: Vec::new() })))
+        Ok(Some(Box::new(ValueScan { walk, values: Vec::new() })))
     }
 
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
         let shape = self.shape(collection)?;
         let store_key = shape.document_key(key.as_bytes());
-        let table = self.documents.table;
-        let source = (&**self.snapshot()?, self.tally.as_deref());
-        let Some(object) = get(source, table, &store_key)? else { return Ok(None) };
-        if let Some(tally) = &self.tally {
-            tally.document_reads.add(1);
-        }
-        let document = crate::read::document_of(&shape, &object)?;
-        Ok(Some(value_of(&document)))
+        let reads = self.reads()?;
+        let Some(object) = reads.get(&store_key)? else { return Ok(None) };
+        reads.count_document();
+        let document = document_of(&shape, &object)?;
+        Ok(Some(Value::open(&document).unwrap_or_default()))
     }
 
     fn rest(&self, begins: bool) {
@@ -355,53 +396,13 @@ impl Source for QueryData {
     }
 
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
-        Ok(Box::new(QueryWrites::new(self)?))
-    }
-}
-
-impl QueryData {
-    /// Documents by their keys, which lie in the order of their bytes.
-    fn primary_scan(
-        &self,
-        shape: Arc<Shape>,
-        request: &IndexRequest,
-    ) -> Result<Box<dyn AqlScan>, QueryError> {
-        use std::ops::Bound;
-        let prefix = &shape.documents_prefix.clone();
-        let key = |value: &Value| [prefix, value.as_str().unwrap_or_default().as_bytes()].concat();
-        let after = |mut key: Vec<u8>| {
-            key.push(0);
-            key
-        };
-        let last = end_of_prefix(prefix).unwrap_or_default();
-        let is_text = |value: &Value| value.as_str().is_some();
-        let (low, high) = match &request.range.equal[..] {
-            [equal, ..] if is_text(equal) => (key(equal), after(key(equal))),
-            [_, ..] => (prefix.clone(), prefix.clone()),
-            [] => {
-                // All keys are strings: what is below strings is no bound from below, and none of
-                // them is at most what is.
-                let low = match &request.range.low {
-                    Bound::Included(value) if is_text(value) => key(value),
-                    Bound::Excluded(value) if is_text(value) => after(key(value)),
-                    Bound::Included(value) | Bound::Excluded(value) if is_above_text(value) => {
-                        last.clone()
-                    }
-                    _ => prefix.clone(),
-                };
-                let high = match &request.range.high {
-                    Bound::Included(value) if is_text(value) => after(key(value)),
-                    Bound::Excluded(value) if is_text(value) => key(value),
-                    Bound::Included(value) | Bound::Excluded(value) if !is_above_text(value) => {
-                        prefix.clone()
-                    }
-                    _ => last,
-                };
-                (low, high)
-            }
-        };
-        let high = high.max(low.clone());
-        self.documents_between(shape, &low, Some(&high), request.reverse)
+        let sequence = self.snapshot()?.sequence();
+        Ok(Box::new(QueryWrites::new(
+            Arc::clone(&self.database),
+            Transaction::begin_at(&self.documents, sequence),
+            self.acknowledgement,
+            Arc::clone(self.committed.get_or_init(Arc::default)),
+        )))
     }
 }
 
@@ -415,11 +416,6 @@ fn index_of<'a>(shape: &'a Shape, request: &IndexRequest) -> Result<&'a Arc<Inde
 
 fn is_above_text(value: &Value) -> bool {
     matches!(value.kind(), pellucid_value::Kind::Array | pellucid_value::Kind::Object)
-}
-
-/// A packed document as a value.
-pub(crate) fn value_of(document: &[u8]) -> Value {
-    Value::open(document).unwrap_or_default()
 }
 
 /// An index as a query can use it. One whose elements are looked up by a path of their own is not

@@ -9,11 +9,10 @@ use pellucid_thread::Mutex;
 use pellucid_value::{MergeOptions, Value};
 
 use crate::collection::Shape;
+use crate::commit::Committed;
 use crate::database::Database;
 use crate::error::{DocumentError, ErrorNumber};
-use crate::operations::{Outcome, Overwrite, Version, WriteOptions};
-use crate::query_data::{QueryData, value_of};
-use crate::transaction::{Committed, Transaction};
+use crate::transaction::{Outcome, Overwrite, Transaction, Version, WriteOptions};
 
 /// See the module.
 pub(crate) struct QueryWrites {
@@ -24,13 +23,13 @@ pub(crate) struct QueryWrites {
 }
 
 impl QueryWrites {
-    pub(crate) fn new(data: &QueryData) -> Result<QueryWrites, QueryError> {
-        Ok(QueryWrites {
-            database: Arc::clone(&data.database),
-            transaction: data.documents.begin_at(data.snapshot()?.sequence()),
-            acknowledgement: data.acknowledgement,
-            committed: Arc::clone(data.committed.get_or_init(Arc::default)),
-        })
+    pub(crate) fn new(
+        database: Arc<Database>,
+        transaction: Transaction,
+        acknowledgement: Acknowledgement,
+        committed: Arc<Mutex<Option<Committed>>>,
+    ) -> QueryWrites {
+        QueryWrites { database, transaction, acknowledgement, committed }
     }
 
     fn apply(&mut self, write: &Write<'_>) -> Result<Written, DocumentError> {
@@ -87,7 +86,7 @@ impl QueryWrites {
             None => Ok::<Value, DocumentError>(Value::Null),
             Some(stored) => {
                 self.transaction.reveal(shape, stored, version, &mut bytes)?;
-                Ok(value_of(&bytes))
+                Ok(Value::open(&bytes).unwrap_or_default())
             }
         };
         let old = match &outcome.previous {
@@ -110,12 +109,10 @@ impl WriteBatch for QueryWrites {
 
     fn commit(self: Box<Self>) -> Result<(), QueryError> {
         let QueryWrites { transaction, acknowledgement, committed, .. } = *self;
-        if transaction.is_empty() {
+        if transaction.changes().is_empty() {
             return Ok(());
         }
-        let documents = Arc::clone(&transaction.documents);
-        let commit = transaction.commit(acknowledgement, &mut Timeline::off());
-        let written = commit.wait(&documents)?;
+        let written = transaction.commit(acknowledgement, &mut Timeline::off()).wait()?;
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
         Ok(())
     }

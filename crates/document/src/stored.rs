@@ -4,6 +4,7 @@
 //! The revision is the entry's sequence number, which is not known when the bytes are made. It has
 //! room in them, of fixed length, and whoever reads a document writes it there in their copy.
 
+use pellucid_store::{Note, Object};
 use pellucid_value::packed::{self, Builder};
 use pellucid_value::{Duplicates, MergeOptions, ObjectRef, OverLimit, Ref, Value, merge_into};
 
@@ -12,7 +13,7 @@ use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::names::split_id;
 use crate::revision::{REVISION_LENGTH, revision_of};
 
-/// What stands in the place of the revision.
+/// The text in the place of the revision.
 const NO_REVISION: &str = "_----------";
 
 /// Attributes that are ours to set.
@@ -201,4 +202,28 @@ pub(crate) fn reveal_into(
     bytes.extend_from_slice(stored);
     bytes[place..place + REVISION_LENGTH].copy_from_slice(revision);
     Ok(())
+}
+
+/// The note of the length of a document as JSON, less the name of its collection, which may
+/// change: little-endian, without the zeros at its end.
+pub(crate) fn json_length_note(shape: &Shape, stored: &[u8]) -> Note {
+    let length = packed::json_length(stored).unwrap_or(0);
+    let rest = length.saturating_sub(shape.definition.name.len()) as u64;
+    let bytes = rest.to_le_bytes();
+    Note::new(&bytes[..8 - rest.leading_zeros() as usize / 8]).unwrap_or_default()
+}
+
+/// The length in such a note, if there is one.
+pub(crate) fn length_of_note(note: Note) -> Option<u64> {
+    let mut bytes = [0; 8];
+    bytes.get_mut(..note.len())?.copy_from_slice(&note);
+    (!note.is_empty()).then(|| u64::from_le_bytes(bytes))
+}
+
+/// The packed document, with its revision, of the answer of [`crate::Documents::get`].
+///
+/// # Errors
+/// 4 if the stored bytes make no sense.
+pub fn document_of(shape: &Shape, object: &Object) -> Result<Vec<u8>> {
+    reveal(shape, &object.value, object.head.sequence)
 }

@@ -9,7 +9,7 @@ use crate::documents::Documents;
 use crate::error::Result;
 use crate::stored::is_system_attribute;
 
-/// What a collection takes.
+/// Sizes of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of documents.
@@ -18,43 +18,41 @@ pub struct Sizes {
     pub index_bytes: u64,
 }
 
-impl Documents {
-    /// Calls `visit` with each document's key and what is stored, in the order of keys.
-    ///
-    /// # Errors
-    /// What the store or `visit` says.
-    pub fn for_each(
-        &self,
-        shape: &Shape,
-        mut visit: impl FnMut(&[u8], &Object) -> Result<()>,
-    ) -> Result<()> {
-        let prefix = &shape.documents_prefix;
-        let mut scan = self.scan_prefix(prefix, prefix)?;
-        while let Some((key, object)) = scan.next()? {
-            visit(&key[prefix.len()..], &object)?;
-        }
-        Ok(())
+/// Calls `visit` with each document's key and what is stored, in the order of keys.
+///
+/// # Errors
+/// What the store or `visit` says.
+pub fn for_each(
+    documents: &Documents,
+    shape: &Shape,
+    mut visit: impl FnMut(&[u8], &Object) -> Result<()>,
+) -> Result<()> {
+    let prefix = &shape.documents_prefix;
+    let mut scan = documents.storage().scan(prefix, prefix)?;
+    while let Some((key, object)) = scan.next()? {
+        visit(&key[prefix.len()..], &object)?;
     }
+    Ok(())
+}
 
-    /// Adds up what a collection takes.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub fn sizes(&self, shape: &Shape) -> Result<Sizes> {
-        let mut sizes = Sizes::default();
-        self.for_each(shape, |key, object| {
-            sizes.document_bytes += object.head.value_length;
-            sizes.index_bytes += key.len() as u64;
-            Ok(())
-        })?;
-        for index in shape.readable_indexes() {
-            let mut scan = self.scan_prefix(&index.prefix, &index.prefix)?;
-            while let Some((key, object)) = scan.next()? {
-                sizes.index_bytes += key.len() as u64 + object.head.value_length;
-            }
+/// Adds up the sizes of a collection.
+///
+/// # Errors
+/// What the store says.
+pub fn sizes(documents: &Documents, shape: &Shape) -> Result<Sizes> {
+    let mut sizes = Sizes::default();
+    for_each(documents, shape, |key, object| {
+        sizes.document_bytes += object.head.value_length;
+        sizes.index_bytes += key.len() as u64;
+        Ok(())
+    })?;
+    for index in shape.readable_indexes() {
+        let mut scan = documents.storage().scan(&index.prefix, &index.prefix)?;
+        while let Some((key, object)) = scan.next()? {
+            sizes.index_bytes += key.len() as u64 + object.head.value_length;
         }
-        Ok(sizes)
     }
+    Ok(sizes)
 }
 
 /// A hash of a key.
@@ -63,7 +61,7 @@ pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// A hash of what the user gave of a packed document.
+/// A hash of a packed document's own attributes.
 #[must_use]
 pub fn hash_of_data(document: &[u8]) -> u64 {
     let Ok(Ref::Object(object)) = packed::open(document) else { return 0 };

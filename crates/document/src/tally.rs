@@ -1,5 +1,5 @@
-//! What a query does in the terms of the store: how much it looks up and reads, and what parts of
-//! the store took the time of single look-ups.
+//! The operations of the store for a query: look-ups and reads, and the time of single look-ups by
+//! the parts of the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     records: Count,
     /// Of each part of the store, in ticks.
     parts_ticks: [Count; PARTS_MAX],
-    /// What look-ups are timed with, if they are.
+    /// The clock of look-ups, if they are timed.
     clock: Option<Clock>,
 }
 
@@ -86,7 +86,7 @@ impl Tally {
     }
 }
 
-/// What a query did in the terms of the store.
+/// The operations of the store for a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreAccount {
     /// Places of indexes that were looked up.

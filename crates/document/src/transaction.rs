@@ -1,442 +1,543 @@
-//! Changes that are written together: documents with all their index entries, in one batch.
+//! Transactions: documents that are inserted, replaced, updated and removed together.
 //!
-//! A transaction collects changes and looks at the store through them. Each change carries the
-//! condition under which it was made, by sequence number, so that the store refuses the batch if
-//! somebody else was faster: then [`Commit::conflict`] says so, and whoever made the transaction
-//! makes it again, or reports the conflict. Index entries need no conditions of their own but in
-//! unique indexes: an entry changes only together with its document.
+//! A transaction collects changes and looks at the store through them. Where another writer was
+//! faster, its commit is refused: then it is made again, or the conflict is reported.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{
-    Acknowledgement, Answer, Condition, Note, Operation, Pending, Result as StoreResult,
-    StoreError, Value as StoreValue, Written,
-};
+use pellucid_store::{Acknowledgement, Condition};
+use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
+use crate::changes::{Change, ChangeKind, Changes, DocumentState};
 use crate::collection::{Collection, Shape};
+use crate::commit::{Commit, Committed};
 use crate::documents::Documents;
-use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::error::{DocumentError, ErrorNumber, Result, StoredRevision};
 use crate::index::{Entry, Index};
-use crate::key_hashing::KeyHashing;
-use crate::read::json_length_note;
-use crate::revision::{REVISION_LENGTH, revision_of};
+use crate::names::is_document_key;
+use crate::provisional::provisional_revision;
+use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
+use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
 
-/// Memory that the changes of one transaction may take in a memtable. It stays below what a store
-/// with the default memory takes in one batch.
-pub const TRANSACTION_BYTES_MAX: usize = 6 << 20;
-
-/// About what an entry takes in a memtable besides its key.
-const CHANGE_BYTES: usize = 96;
-
-/// A collection that a transaction writes to, as it was when it first did.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) collection: Arc<Collection>,
-    pub(crate) shape: Arc<Shape>,
+/// The effect of an insertion under a key that a document has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It fails: 1210.
+    #[default]
+    Conflict,
+    /// It leaves the document as it is.
+    Ignore,
+    /// It replaces the document.
+    Replace,
+    /// It updates the document.
+    Update,
 }
 
-/// A key in the store that is to change.
-#[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Option<Vec<u8>>,
-    pub(crate) condition: Condition,
-    pub(crate) what: What,
+/// Options of a write.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions<'a> {
+    /// Options of the merge of an update.
+    pub merge: MergeOptions,
+    /// The effect of an insertion if the document is there.
+    pub overwrite: Overwrite,
+    /// The revision that the document has to have.
+    pub expected: Option<&'a [u8]>,
+    /// The document as it was is wanted.
+    pub wants_old: bool,
 }
 
-/// What a key stands for.
+impl Default for WriteOptions<'_> {
+    fn default() -> Self {
+        WriteOptions {
+            merge: MergeOptions::default(),
+            overwrite: Overwrite::Conflict,
+            expected: None,
+            wants_old: false,
+        }
+    }
+}
+
+/// The source of a document's revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// A document, of that one of the transaction's collections.
-    Document(usize),
-    /// An entry that no two documents can have.
-    UniqueEntry,
-    /// An entry that ends with its document's key. The last of several changes to it stands.
-    Entry,
+pub enum Version {
+    /// It has been written: its sequence number.
+    Written(u64),
+    /// A change of the transaction, by its place.
+    Change(usize),
 }
 
-/// What a transaction sees of a document.
-pub(crate) enum Seen {
-    Absent,
-    /// As it lies in the store.
-    Stored {
-        sequence: u64,
-        value: Option<StoreValue>,
-    },
-    /// As this transaction leaves it.
-    Changed {
-        change: usize,
-    },
+impl Version {
+    /// The revision, once the transaction is committed.
+    #[must_use]
+    pub fn revision(self, committed: &Committed) -> String {
+        match self {
+            Version::Written(sequence) => revision_text(sequence),
+            Version::Change(change) => revision_text(committed.sequence(change)),
+        }
+    }
+
+    /// The document of this version, for those outside, once the transaction is committed.
+    ///
+    /// # Errors
+    /// 4 if the stored bytes make no sense.
+    pub fn reveal(self, shape: &Shape, stored: &[u8], committed: &Committed) -> Result<Vec<u8>> {
+        let sequence = match self {
+            Version::Written(sequence) => sequence,
+            Version::Change(change) => committed.sequence(change),
+        };
+        reveal(shape, stored, sequence)
+    }
+
+    /// The revision, provisional until the transaction is committed.
+    #[must_use]
+    pub fn provisional(self) -> [u8; REVISION_LENGTH] {
+        match self {
+            Version::Written(sequence) => revision_of(sequence),
+            Version::Change(change) => provisional_revision(change),
+        }
+    }
+}
+
+/// A document as it was before it was written.
+#[derive(Clone, Debug)]
+pub struct Previous {
+    /// Its version.
+    pub version: Version,
+    /// Its stored form, if it was wanted.
+    pub stored: Option<Vec<u8>>,
+}
+
+impl Previous {
+    /// The document with the stored form only if it is wanted.
+    fn wanted(self, options: &WriteOptions<'_>) -> Previous {
+        Previous { stored: self.stored.filter(|_| options.wants_old), ..self }
+    }
+}
+
+/// The result of writing one document.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its key.
+    pub key: String,
+    /// Its version now; that of the removed one for a removal.
+    pub version: Version,
+    /// The document before, unless it is new.
+    pub previous: Option<Previous>,
+    /// There was one of that key, and it was left as it is.
+    pub was_ignored: bool,
 }
 
 /// See the module.
 pub struct Transaction {
-    pub(crate) documents: Arc<Documents>,
-    /// Documents that were changed after this are in conflict: what was read of them is old.
-    begun_at: Option<u64>,
-    /// Documents and unique entries that are inserted are taken to be new, without a look: the
-    /// conditions of the batch find out.
-    pub(crate) assumes_absent: bool,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) changes: Vec<Change>,
-    /// Places of changes to documents and unique entries.
-    by_key: HashMap<Vec<u8>, usize, KeyHashing>,
-    memory_bytes: usize,
-}
-
-impl Documents {
-    /// Begins a transaction that is made again when it conflicts with another one.
-    #[must_use]
-    pub fn begin(self: &Arc<Self>) -> Transaction {
-        Transaction {
-            documents: Arc::clone(self),
-            begun_at: None,
-            assumes_absent: false,
-            parts: Vec::new(),
-            changes: Vec::new(),
-            by_key: HashMap::with_hasher(KeyHashing::of_process()),
-            memory_bytes: 0,
-        }
-    }
-
-    /// Begins the transaction of a query: documents that others change from now on are in conflict,
-    /// because the query may have read them before.
-    #[must_use]
-    pub fn begin_query(self: &Arc<Self>) -> Transaction {
-        let known = self.last_sequence.load(Ordering::Acquire);
-        let now = self.store.replicated().and_then(|store| store.sequence_now());
-        self.begin_at(now.map_or(known, |now| known.max(now)))
-    }
-
-    /// As [`Self::begin_query`], for a query that began when this write was the latest.
-    pub(crate) fn begin_at(self: &Arc<Self>, sequence: u64) -> Transaction {
-        Transaction { begun_at: Some(sequence), ..self.begin() }
-    }
+    documents: Arc<Documents>,
+    changes: Changes,
 }
 
 impl Transaction {
-    /// The place of a collection among those of the transaction.
-    pub(crate) fn part(&mut self, collection: &Arc<Collection>) -> usize {
-        let is_it = |part: &Part| Arc::ptr_eq(&part.collection, collection);
-        self.parts.iter().position(is_it).unwrap_or_else(|| {
-            let (collection, shape) = (Arc::clone(collection), collection.shape());
-            self.parts.push(Part { collection, shape });
-            self.parts.len() - 1
-        })
-    }
-
-    /// Whether it holds as much as one batch should.
+    /// Begins a transaction that is made again when it conflicts with another one.
     #[must_use]
-    pub fn is_large(&self) -> bool {
-        self.memory_bytes >= TRANSACTION_BYTES_MAX
+    pub fn begin(documents: &Arc<Documents>) -> Transaction {
+        let changes = Changes::new(documents.storage(), None);
+        Transaction { documents: Arc::clone(documents), changes }
     }
 
-    /// Whether there is nothing to write.
+    /// Begins the transaction of a query that sees the documents at this sequence number: those
+    /// that others change later are in conflict, because the query may have read them before.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+    pub fn begin_at(documents: &Arc<Documents>, sequence: u64) -> Transaction {
+        let changes = Changes::new(documents.storage(), Some(sequence));
+        Transaction { documents: Arc::clone(documents), changes }
     }
 
-    /// The sequence number from which on changes of others conflict, if there is one.
-    #[must_use]
-    pub fn begun_at(&self) -> Option<u64> {
-        self.begun_at
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
-    /// A document as it is for this transaction, with its value if that is needed.
-    pub(crate) fn look(
-        &self,
-        store_key: &[u8],
-        needs_value: bool,
-        timeline: &mut Timeline,
-    ) -> Result<Seen> {
-        if let Some(change) = self.by_key.get(store_key) {
-            let is_there = self.changes[*change].value.is_some();
-            return Ok(if is_there { Seen::Changed { change: *change } } else { Seen::Absent });
-        }
-        let documents = &self.documents;
-        let (store, table) = (&documents.store, documents.table);
-        let seen = if needs_value {
-            store
-                .get(table, store_key, timeline)
-                .wait_for(timeline)?
-                .map(|object| (object.head.sequence, Some(object.value)))
-        } else {
-            let head = store.head(table, store_key, timeline).wait_for(timeline)?;
-            head.map(|head| (head.sequence, None))
-        };
-        match seen {
-            None => Ok(Seen::Absent),
-            Some((sequence, _)) if self.begun_at.is_some_and(|begun_at| sequence > begun_at) => {
-                Err(DocumentError::write_conflict())
-            }
-            Some((sequence, value)) => Ok(Seen::Stored { sequence, value }),
-        }
-    }
-
-    /// What this transaction leaves under a key, if it changes it.
-    pub(crate) fn changed(&self, store_key: &[u8]) -> Option<(usize, Option<&[u8]>)> {
-        let change = *self.by_key.get(store_key)?;
-        Some((change, self.changes[change].value.as_deref()))
-    }
-
-    /// Refuses an entry of a unique index that another document has.
-    pub(crate) fn check_unique(
-        &self,
-        index: &Index,
-        entry: &Entry,
-        timeline: &mut Timeline,
-    ) -> Result<()> {
-        let violated = |holder: &[u8]| {
-            let holder = String::from_utf8_lossy(holder);
-            Err(index.violation(&holder))
-        };
-        match self.changed(&entry.key) {
-            Some((_, Some(holder))) if holder != entry.value => return violated(holder),
-            Some(_) => return Ok(()),
-            None if self.assumes_absent => return Ok(()),
-            None => {}
-        }
-        let documents = &self.documents;
-        let found = documents.store.get(documents.table, &entry.key, timeline);
-        match found.wait_for(timeline)? {
-            Some(object) if *object.value != entry.value[..] => violated(&object.value),
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes room for the changes of so many documents.
-    pub(crate) fn reserve(&mut self, documents: usize) {
-        self.by_key.reserve(documents);
-        self.changes.reserve(documents * 2);
-    }
-
-    /// Adds a change; returns its place.
-    pub(crate) fn apply(&mut self, change: Change) -> usize {
-        if change.what != What::Entry {
-            match self.by_key.get(&change.key) {
-                Some(place) => {
-                    self.changes[*place].value = change.value;
-                    return *place;
-                }
-                None => {
-                    self.by_key.insert(change.key.clone(), self.changes.len());
-                }
-            }
-        }
-        self.memory_bytes += change.key.len() + CHANGE_BYTES;
-        self.changes.push(change);
-        self.changes.len() - 1
+    pub(crate) fn changes_mut(&mut self) -> &mut Changes {
+        &mut self.changes
     }
 
     /// Writes all changes, or none. With [`Acknowledgement::Disk`] the end may come later.
     pub fn commit(self, acknowledgement: Acknowledgement, timeline: &mut Timeline) -> Commit {
-        let Transaction { documents, parts, changes, .. } = self;
-        if let Err(error) = documents.may_write() {
-            return Commit::Done(Err(error));
-        }
-        let mut parts_by_id: Vec<&Part> = parts.iter().collect();
-        parts_by_id.sort_by_key(|part| part.collection.id);
-        let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
-        for part in &parts {
-            if part.collection.is_dropped() {
-                let name = &part.shape.definition.name;
-                return Commit::Done(Err(DocumentError::collection_not_found(name)));
-            }
-            if !part.collection.has_shape(&part.shape) {
-                return Commit::Done(Err(DocumentError::write_conflict()));
-            }
-        }
-        if changes.is_empty() {
-            return Commit::Done(Ok(Committed { first: 0, last: 0 }));
-        }
-        let operations: Vec<_> = changes.iter().map(Change::operation).collect();
-        let (store, table) = (&documents.store, documents.table);
-        let answer = match store.noting() {
-            None => store.write(table, &operations, acknowledgement, timeline),
-            Some(noting) => {
-                let notes: Vec<_> = changes.iter().map(|change| change.note(&parts)).collect();
-                noting.write_noted(table, &operations, &notes, acknowledgement, timeline)
+        self.changes.commit(acknowledgement, timeline)
+    }
+
+    /// Inserts a document, under the key that it names or a new one.
+    ///
+    /// # Errors
+    /// 1221, 1222, 1233, 1216 for what may not be; 1210 if there is one of that key, or another one
+    /// with the same values in a unique index.
+    pub fn insert(
+        &mut self,
+        collection: &Arc<Collection>,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.changes.part(collection);
+        let shape = self.changes.shape(part);
+        let given = given_key(&shape, body)?;
+        let (key, is_new) = match given {
+            Some(key) => (key.to_owned(), false),
+            None => {
+                let number = self.documents.next_tick()?;
+                collection.note_number(number);
+                (number.to_string(), true)
             }
         };
-        drop(operations);
-        let unfinished = Unfinished::of(&parts, &changes);
-        match answer {
-            Answer::Now(result) => Commit::Done(unfinished.finish(&documents, result)),
-            Answer::Later(pending) => Commit::Later(pending, unfinished),
+        let store_key = shape.document_key(key.as_bytes());
+        if !is_new && !self.changes.is_assumed_absent(&store_key) {
+            let needs_value = options.overwrite != Overwrite::Conflict;
+            if let Some(before) = self.before(&store_key, needs_value, timeline)? {
+                return self.overwrite(part, &key, body, before, options, timeline);
+            }
         }
+        let ends = ends_of(&shape, body, None)?;
+        let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
+        let stored = assemble(&shape, &key, body, ends, keep_null)?;
+        let change = self.put(part, &key, store_key, stored, None, timeline)?;
+        let version = Version::Change(change);
+        Ok(Outcome { key, version, previous: None, was_ignored: false })
     }
 
-    /// Writes what there is so far, and goes on. For transactions larger than a batch can be: what
-    /// is written now stays, whatever happens later.
-    ///
-    /// # Errors
-    /// As for [`Commit`].
-    pub fn commit_so_far(&mut self, timeline: &mut Timeline) -> Result<Committed> {
-        let begun = Transaction { begun_at: self.begun_at, ..self.documents.begin() };
-        let full = std::mem::replace(self, begun);
-        let commit = full.commit(Acknowledgement::Os, timeline);
-        let committed = commit.wait(&self.documents)?;
-        // What was written just now is our own.
-        self.begun_at = self.begun_at.map(|begun_at| begun_at.max(committed.last));
-        Ok(committed)
-    }
-}
-
-impl Change {
-    fn operation(&self) -> Operation<'_> {
-        Operation {
-            key: &self.key,
-            value: self.value.as_deref(),
-            condition: self.condition,
-            lifetime_ms: None,
-        }
-    }
-
-    /// What the store keeps beside a document: how long it is as JSON.
-    fn note(&self, parts: &[Part]) -> Note {
-        match (self.what, &self.value) {
-            (What::Document(part), Some(stored)) => json_length_note(&parts[part].shape, stored),
-            _ => Note::default(),
-        }
-    }
-
-    /// How many documents more there are after it.
-    fn more_documents(&self) -> i64 {
-        let was_there = matches!(self.condition, Condition::Sequence(_));
-        i64::from(self.value.is_some()) - i64::from(was_there)
-    }
-}
-
-/// How a commit ended, or that it will.
-pub enum Commit {
-    /// It is written, or was refused.
-    Done(Result<Committed>),
-    /// It is written, and not on the medium yet: [`Unfinished::finish`] takes what arrives.
-    Later(Pending<Written>, Unfinished),
-}
-
-impl Commit {
-    /// Waits for the end. For threads that may block.
-    ///
-    /// # Errors
-    /// 1200 if somebody else was faster; what the store says.
-    pub fn wait(self, documents: &Documents) -> Result<Committed> {
-        match self {
-            Commit::Done(result) => result,
-            Commit::Later(pending, unfinished) => {
-                let result = Answer::Later(pending).wait();
-                unfinished.finish(documents, result)
+    fn overwrite(
+        &mut self,
+        part: usize,
+        key: &str,
+        body: ObjectRef<'_>,
+        before: Previous,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        match options.overwrite {
+            Overwrite::Conflict => {
+                let message = format!(
+                    "unique constraint violated - in index primary of type primary over '_key'; \
+                     conflicting key: {key}"
+                );
+                Err(DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message))
+            }
+            Overwrite::Ignore => {
+                let version = before.version;
+                let previous = Some(before.wanted(options));
+                Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true })
+            }
+            Overwrite::Replace => {
+                self.rewrite(part, key, body, before, Rewrite::Replace, options, timeline)
+            }
+            Overwrite::Update => {
+                self.rewrite(part, key, body, before, Rewrite::Update, options, timeline)
             }
         }
     }
 
-    /// Whether it was refused because somebody else was faster.
+    /// Puts `body` in the place of the document of this key.
+    ///
+    /// # Errors
+    /// 1202 if there is none, 1200 if it has another revision; as for inserting.
+    pub fn replace(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        self.rewrite_there(collection, key, body, Rewrite::Replace, options, timeline)
+    }
+
+    /// Merges `body` into the document of this key.
+    ///
+    /// # Errors
+    /// As for replacing.
+    pub fn update(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        self.rewrite_there(collection, key, body, Rewrite::Update, options, timeline)
+    }
+
+    fn rewrite_there(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        body: ObjectRef<'_>,
+        rewrite: Rewrite,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.changes.part(collection);
+        let shape = self.changes.shape(part);
+        let store_key = shape.document_key(key.as_bytes());
+        let needs_value =
+            rewrite == Rewrite::Update || options.wants_old || !shape.indexes.is_empty();
+        if needs_value {
+            self.check_head(key, &store_key, options.expected, timeline)?;
+        }
+        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
+            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+        };
+        check_expected(key, before.version, options.expected)?;
+        self.rewrite(part, key, body, before, rewrite, options, timeline)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what is written, over what, and how")]
+    fn rewrite(
+        &mut self,
+        part: usize,
+        key: &str,
+        body: ObjectRef<'_>,
+        before: Previous,
+        rewrite: Rewrite,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let shape = self.changes.shape(part);
+        let stored = match rewrite {
+            Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true)?,
+            Rewrite::Update => {
+                let old = object_of(before.stored.as_deref().unwrap_or_default())?;
+                let ends = ends_of(&shape, body, Some(old))?;
+                merge(&shape, key, old, body, ends, options.merge)?
+            }
+        };
+        let store_key = shape.document_key(key.as_bytes());
+        let change = self.put(part, key, store_key, stored, Some(&before), timeline)?;
+        let previous = Some(before.wanted(options));
+        let (key, version) = (key.to_owned(), Version::Change(change));
+        Ok(Outcome { key, version, previous, was_ignored: false })
+    }
+
+    /// Removes the document of this key.
+    ///
+    /// # Errors
+    /// 1202 if there is none, 1200 if it has another revision.
+    pub fn remove(
+        &mut self,
+        collection: &Arc<Collection>,
+        key: &str,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<Outcome> {
+        let part = self.changes.part(collection);
+        let shape = self.changes.shape(part);
+        let store_key = shape.document_key(key.as_bytes());
+        let needs_value = options.wants_old || !shape.indexes.is_empty();
+        if needs_value {
+            self.check_head(key, &store_key, options.expected, timeline)?;
+        }
+        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
+            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+        };
+        check_expected(key, before.version, options.expected)?;
+        let mut entries = Vec::new();
+        if let Some(stored) = before.stored.as_deref().filter(|_| !shape.indexes.is_empty()) {
+            let old = object_of(stored)?;
+            for index in &shape.indexes {
+                let going = index.entries_of(old, key)?;
+                entries.extend(going.into_iter().map(|entry| gone(index, entry.key)));
+            }
+        }
+        let (condition, kind) = (condition_of(before.version), ChangeKind::Document(part));
+        self.changes.apply(Change { key: store_key, value: None, condition, kind });
+        entries.into_iter().for_each(|entry| {
+            self.changes.apply(entry);
+        });
+        let version = before.version;
+        let previous = Some(before.wanted(options));
+        Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
+    }
+
+    /// Refuses a document that has another revision than the expected one, by its head alone: its
+    /// body is not read for that.
+    fn check_head(
+        &self,
+        key: &str,
+        store_key: &[u8],
+        expected: Option<&[u8]>,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        if expected.is_none() {
+            return Ok(());
+        }
+        match self.before(store_key, false, timeline)? {
+            Some(before) => check_expected(key, before.version, expected),
+            None => Err(ErrorNumber::DOCUMENT_NOT_FOUND.into()),
+        }
+    }
+
+    fn before(
+        &self,
+        store_key: &[u8],
+        needs_value: bool,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Previous>> {
+        Ok(match self.changes.find(store_key, needs_value, timeline)? {
+            DocumentState::Absent => None,
+            DocumentState::Stored { sequence, value } => {
+                let stored = value.map(|value| value.to_vec());
+                Some(Previous { version: Version::Written(sequence), stored })
+            }
+            DocumentState::Changed { change } => {
+                let stored = self.changes.value(change).map(<[u8]>::to_vec);
+                Some(Previous { version: Version::Change(change), stored })
+            }
+        })
+    }
+
+    /// Adds the changes that put a document, and its entries in place of those it had.
+    fn put(
+        &mut self,
+        part: usize,
+        key: &str,
+        store_key: Vec<u8>,
+        stored: Vec<u8>,
+        before: Option<&Previous>,
+        timeline: &mut Timeline,
+    ) -> Result<usize> {
+        if stored.len() > self.documents.document_bytes_max() {
+            return Err(ErrorNumber::DOCUMENT_TOO_LARGE.into());
+        }
+        let shape = self.changes.shape(part);
+        let mut entries = Vec::new();
+        if !shape.indexes.is_empty() {
+            let old = before.and_then(|before| before.stored.as_deref());
+            let old = old.map(object_of).transpose()?;
+            self.entry_changes(&shape, key, object_of(&stored)?, old, &mut entries, timeline)?;
+        }
+        let condition = match before {
+            Some(before) => condition_of(before.version),
+            None => Condition::Absent,
+        };
+        let (value, kind) = (Some(stored), ChangeKind::Document(part));
+        let place = self.changes.apply(Change { key: store_key, value, condition, kind });
+        entries.into_iter().for_each(|entry| {
+            self.changes.apply(entry);
+        });
+        Ok(place)
+    }
+
+    fn entry_changes(
+        &self,
+        shape: &Shape,
+        key: &str,
+        new: ObjectRef<'_>,
+        old: Option<ObjectRef<'_>>,
+        changes: &mut Vec<Change>,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        for index in &shape.indexes {
+            let added = index.entries_of(new, key)?;
+            let removed = match old {
+                Some(old) => index.entries_of(old, key)?,
+                None => Vec::new(),
+            };
+            let is_in = |entries: &[Entry], entry: &Entry| {
+                entries.binary_search_by(|other| other.key.cmp(&entry.key)).is_ok()
+            };
+            let going = removed.iter().filter(|entry| !is_in(&added, entry));
+            changes.extend(going.map(|entry| gone(index, entry.key.clone())));
+            for entry in added.into_iter().filter(|entry| !is_in(&removed, entry)) {
+                if index.definition.unique {
+                    self.changes.check_unique(index, &entry, timeline)?;
+                }
+                changes.push(come(index, entry));
+            }
+        }
+        Ok(())
+    }
+
+    /// A document as this transaction leaves or finds it, for those outside; its revision may be
+    /// one that stands for the one to come.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn reveal(
+        &self,
+        shape: &Shape,
+        stored: &[u8],
+        version: Version,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        reveal_into(shape, stored, &version.provisional(), bytes)
+    }
+
+    /// The stored form that a change leaves.
     #[must_use]
-    pub fn conflict(&self) -> bool {
-        matches!(self, Commit::Done(Err(error)) if error.number == ErrorNumber::CONFLICT)
-    }
-}
-
-/// What remains to be noted once a batch is written.
-#[derive(Debug)]
-pub struct Unfinished {
-    more: Vec<(Arc<Collection>, i64)>,
-    changes: usize,
-}
-
-impl Unfinished {
-    fn of(parts: &[Part], changes: &[Change]) -> Unfinished {
-        let mut more: Vec<_> = parts.iter().map(|part| (Arc::clone(&part.collection), 0)).collect();
-        for change in changes {
-            if let What::Document(part) = change.what {
-                more[part].1 += change.more_documents();
-            }
+    pub fn stored(&self, version: Version) -> Option<&[u8]> {
+        match version {
+            Version::Written(_) => None,
+            Version::Change(change) => self.changes.value(change),
         }
-        Unfinished { more, changes: changes.len() }
-    }
-
-    /// Takes the store's answer.
-    ///
-    /// # Errors
-    /// 1200 if somebody else was faster; what the store says.
-    pub fn finish(self, documents: &Documents, result: StoreResult<Written>) -> Result<Committed> {
-        let last = match result {
-            Ok(written) => written.sequence,
-            Err(StoreError::Unacceptable(what)) => {
-                return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, what));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        for (collection, more) in self.more {
-            collection.note_written(more, last);
-        }
-        documents.last_sequence.fetch_max(last, Ordering::AcqRel);
-        Ok(Committed { first: last + 1 - self.changes as u64, last })
     }
 }
 
-/// What was written: the changes have consecutive sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
-    first: u64,
-    last: u64,
+enum Rewrite {
+    Replace,
+    Update,
 }
 
-impl Committed {
-    /// The sequence number of a change, by its place in the transaction.
-    #[must_use]
-    pub fn sequence(&self, change: usize) -> u64 {
-        self.first + change as u64
-    }
+/// The removal of an entry.
+fn gone(index: &Index, key: Vec<u8>) -> Change {
+    Change { key, value: None, condition: Condition::None, kind: kind_of(index) }
+}
 
-    /// The sequence number of the last change.
-    #[must_use]
-    pub fn last_sequence(&self) -> u64 {
-        self.last
+/// A new entry.
+fn come(index: &Index, Entry { key, value }: Entry) -> Change {
+    let condition = if index.definition.unique { Condition::Absent } else { Condition::None };
+    Change { key, value: Some(value), condition, kind: kind_of(index) }
+}
+
+fn kind_of(index: &Index) -> ChangeKind {
+    if index.definition.unique { ChangeKind::UniqueEntry } else { ChangeKind::Entry }
+}
+
+fn condition_of(version: Version) -> Condition {
+    match version {
+        Version::Written(sequence) => Condition::Sequence(sequence),
+        // The change that is there keeps the condition that it came with.
+        Version::Change(_) => Condition::None,
     }
 }
 
-/// The text that stands for the revision of a change until it is written. Nobody outside can know
-/// it: its middle is chosen anew by each process.
-pub(crate) fn provisional_revision(change: usize) -> [u8; REVISION_LENGTH] {
-    let mut text = *secret();
-    for (place, byte) in text[PROVISIONAL_PREFIX..].iter_mut().rev().enumerate() {
-        *byte = b'0' + (change >> (6 * place) & 63) as u8;
-    }
-    text
+fn ends_of<'a>(
+    shape: &Shape,
+    body: ObjectRef<'a>,
+    old: Option<ObjectRef<'a>>,
+) -> Result<Option<Ends<'a>>> {
+    if shape.is_edges() { Ends::of(body, old).map(Some) } else { Ok(None) }
 }
 
-/// Bytes of a provisional revision that are the same for all of the process.
-const PROVISIONAL_PREFIX: usize = 7;
-
-fn secret() -> &'static [u8; REVISION_LENGTH] {
-    static SECRET: OnceLock<[u8; REVISION_LENGTH]> = OnceLock::new();
-    SECRET.get_or_init(|| {
-        let random = RandomState::new().hash_one(std::process::id());
-        let mut text = *b"~~~~~~~~~~~";
-        for (place, byte) in text[1..PROVISIONAL_PREFIX].iter_mut().enumerate() {
-            *byte = b'A' + (random >> (8 * place)) as u8 % 26;
+/// The key that a new document names.
+fn given_key<'a>(shape: &Shape, body: ObjectRef<'a>) -> Result<Option<&'a str>> {
+    match body.get("_key") {
+        None => Ok(None),
+        Some(Ref::String(key)) if is_document_key(key.as_bytes()) => {
+            if shape.definition.allow_user_keys {
+                Ok(Some(key))
+            } else {
+                Err(ErrorNumber::DOCUMENT_KEY_UNEXPECTED.into())
+            }
         }
-        text
-    })
+        Some(_) => Err(ErrorNumber::DOCUMENT_KEY_BAD.into()),
+    }
 }
 
-/// Puts the revisions in `text` that were written, where those stand that stood for them.
-pub fn settle_revisions(text: &mut [u8], committed: &Committed) {
-    let prefix = &secret()[..PROVISIONAL_PREFIX];
-    let mut at = 0;
-    while let Some(found) = text[at..].windows(PROVISIONAL_PREFIX).position(|part| part == prefix) {
-        let begin = at + found;
-        let Some(place) = text.get_mut(begin..begin + REVISION_LENGTH) else { return };
-        let digits = place[PROVISIONAL_PREFIX..].iter();
-        let change =
-            digits.fold(0, |change, byte| change << 6 | usize::from(byte.wrapping_sub(b'0')));
-        place.copy_from_slice(&revision_of(committed.sequence(change)));
-        at = begin + REVISION_LENGTH;
+/// Refuses a document that has another revision than the one that is expected.
+fn check_expected(key: &str, version: Version, expected: Option<&[u8]>) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    match version {
+        Version::Written(sequence) if sequence_of(expected) == Some(sequence) => Ok(()),
+        _ => {
+            let revision = String::from_utf8_lossy(&version.provisional()).into_owned();
+            let stored = StoredRevision { key: key.to_owned(), revision };
+            Err(DocumentError::revision_differs(stored))
+        }
     }
 }

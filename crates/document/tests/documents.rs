@@ -10,7 +10,7 @@ use common::{parse, persistent, world};
 use pellucid_account::Timeline;
 use pellucid_document::{
     CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind,
-    OnDuplicate, Overwrite, WriteOptions,
+    OnDuplicate, Overwrite, Transaction, WriteOptions, create_index, import, remove_expired,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, packed};
@@ -92,7 +92,7 @@ fn unique_indexes_refuse_what_is_there_and_let_go_of_what_is_gone() {
     let world = world();
     let people = world.make("people");
     let (index, is_new) =
-        world.documents.create_index(&people, persistent(&["mail", "n"], true, false)).unwrap();
+        create_index(&world.documents, &people, persistent(&["mail", "n"], true, false)).unwrap();
     assert!(is_new);
     world.insert(&people, r#"{"_key":"a","mail":"x"}"#).unwrap();
     let error = world.insert(&people, r#"{"_key":"b","mail":"x"}"#).unwrap_err();
@@ -112,7 +112,7 @@ fn unique_indexes_refuse_what_is_there_and_let_go_of_what_is_gone() {
     world.update(&people, "a", r#"{"mail":"x"}"#).unwrap();
     // One document, one entry: nothing was left behind.
     assert_eq!(world.store_keys(), 2);
-    let same = world.documents.create_index(&people, persistent(&["mail", "n"], true, false));
+    let same = create_index(&world.documents, &people, persistent(&["mail", "n"], true, false));
     assert_eq!(same.unwrap(), (index, false));
 }
 
@@ -124,9 +124,9 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
         let text = format!(r#"{{"_key":"k{number}","n":{number},"half":{}}}"#, number / 2);
         world.insert(&people, &text).unwrap();
     }
-    world.documents.create_index(&people, persistent(&["n"], true, false)).unwrap();
+    create_index(&world.documents, &people, persistent(&["n"], true, false)).unwrap();
     assert_eq!(world.store_keys(), 4_000);
-    let error = world.documents.create_index(&people, persistent(&["half"], true, false));
+    let error = create_index(&world.documents, &people, persistent(&["half"], true, false));
     assert_eq!(error.unwrap_err().number, ErrorNumber::UNIQUE_CONSTRAINT);
     while world.documents.remove_garbage().unwrap() {}
     assert_eq!((world.store_keys(), people.shape().indexes.len()), (4_000, 1));
@@ -165,8 +165,8 @@ fn what_was_given_up_is_looked_for_until_there_is_none() {
 fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
     let world = world();
     let people = world.make("people");
-    world.documents.create_index(&people, persistent(&["tags[*].name"], false, true)).unwrap();
-    world.documents.create_index(&people, persistent(&["a.b"], false, true)).unwrap();
+    create_index(&world.documents, &people, persistent(&["tags[*].name"], false, true)).unwrap();
+    create_index(&world.documents, &people, persistent(&["a.b"], false, true)).unwrap();
     world.insert(&people, r#"{"tags":[{"name":"x"},{"name":"y"},{"name":"x"},{}]}"#).unwrap();
     assert_eq!(world.store_keys(), 3);
     world.insert(&people, r#"{"tags":"x","a":{"b":null}}"#).unwrap();
@@ -185,15 +185,15 @@ fn documents_with_a_time_go_when_it_is_over_and_not_before() {
         expire_after_seconds: Some(10.0),
         ..persistent(&["at"], false, true)
     };
-    world.documents.create_index(&sessions, ttl).unwrap();
+    create_index(&world.documents, &sessions, ttl).unwrap();
     world.insert(&sessions, r#"{"_key":"early","at":100}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"text","at":"1970-01-01T00:01:40Z"}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"late","at":200}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"never","at":"soon"}"#).unwrap();
-    assert_eq!(world.documents.remove_expired(109.0).unwrap(), 0);
-    assert_eq!(world.documents.remove_expired(111.0).unwrap(), 2);
+    assert_eq!(remove_expired(&world.documents, 109.0).unwrap(), 0);
+    assert_eq!(remove_expired(&world.documents, 111.0).unwrap(), 2);
     assert!(world.read(&sessions, "early").is_none() && world.read(&sessions, "text").is_none());
-    assert_eq!(world.documents.remove_expired(1e9).unwrap(), 1);
+    assert_eq!(remove_expired(&world.documents, 1e9).unwrap(), 1);
     assert!(world.read(&sessions, "never").is_some());
 }
 
@@ -202,12 +202,12 @@ fn documents_with_a_time_go_when_it_is_over_and_not_before() {
 fn a_batch_that_comes_second_leaves_nothing_behind() {
     let world = world();
     let people = world.make("people");
-    world.documents.create_index(&people, persistent(&["n"], false, false)).unwrap();
+    create_index(&world.documents, &people, persistent(&["n"], false, false)).unwrap();
     world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
     let document = parse(r#"{"n":2}"#);
     let body = packed::open(&document).unwrap().as_object().unwrap();
     let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
-    let mut first = world.documents.begin();
+    let mut first = Transaction::begin(&world.documents);
     first.update(&people, "a", body, &options, &mut timeline).unwrap();
     first.insert(&people, body, &options, &mut timeline).unwrap();
     world.update(&people, "a", r#"{"n":3}"#).unwrap();
@@ -223,7 +223,7 @@ fn a_query_conflicts_with_what_changed_since_it_began() {
     let world = world();
     let people = world.make("people");
     world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
-    let mut query = world.documents.begin_query();
+    let mut query = common::begin_query(&world.documents);
     world.update(&people, "a", r#"{"n":2}"#).unwrap();
     let document = parse(r#"{"n":5}"#);
     let body = packed::open(&document).unwrap().as_object().unwrap();
@@ -236,7 +236,7 @@ fn a_query_conflicts_with_what_changed_since_it_began() {
 fn parallel_changes_of_one_document_are_all_there() {
     let world = Arc::new(world());
     let counters = world.make("counters");
-    world.documents.create_index(&counters, persistent(&["n"], false, false)).unwrap();
+    create_index(&world.documents, &counters, persistent(&["n"], false, false)).unwrap();
     world.insert(&counters, r#"{"_key":"c","n":0}"#).unwrap();
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -256,7 +256,7 @@ fn parallel_changes_of_one_document_are_all_there() {
 fn add_one(world: &common::World, counters: &Arc<pellucid_document::Collection>) {
     loop {
         let mut timeline = Timeline::off();
-        let mut query = world.documents.begin_query();
+        let mut query = common::begin_query(&world.documents);
         let shape = counters.shape();
         let found = world.documents.get(&shape, b"c", &mut timeline).wait().unwrap().unwrap();
         let document = pellucid_document::document_of(&shape, &found).unwrap();
@@ -267,7 +267,7 @@ fn add_one(world: &common::World, counters: &Arc<pellucid_document::Collection>)
         let body = packed::open(&changed).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
         if query.update(counters, "c", body, &options, &mut timeline).is_ok()
-            && query.commit(Acknowledgement::Os, &mut timeline).wait(&world.documents).is_ok()
+            && query.commit(Acknowledgement::Os, &mut timeline).wait().is_ok()
         {
             return;
         }
@@ -301,7 +301,7 @@ fn long_work_ends_when_it_is_told_to() {
     };
     let options = import_options(ImportForm::Lines);
     let (body, mut timeline) = (lines.as_bytes(), Timeline::off());
-    let ended = world.documents.import(&people, body, &options, &once, &mut timeline);
+    let ended = import(&world.documents, &people, body, &options, &once, &mut timeline);
     assert_eq!(ended.unwrap_err().number, refusal);
     assert_eq!(people.count(), 2_000, "what was written until then is there");
     asked.store(0, Ordering::Relaxed);
@@ -309,7 +309,7 @@ fn long_work_ends_when_it_is_told_to() {
     let ended = world.documents.create_index_while(&people, index(), &once);
     assert_eq!(ended.unwrap_err().number, refusal);
     assert!(people.shape().indexes.is_empty());
-    assert!(world.documents.create_index(&people, index()).unwrap().1);
+    assert!(create_index(&world.documents, &people, index()).unwrap().1);
 }
 
 #[test]
@@ -317,7 +317,14 @@ fn imports_count_what_they_did() {
     let world = world();
     let people = world.make("people");
     let import = |text: &str, options: &ImportOptions| {
-        world.documents.import(&people, text.as_bytes(), options, &|| Ok(()), &mut Timeline::off())
+        import(
+            &world.documents,
+            &people,
+            text.as_bytes(),
+            options,
+            &|| Ok(()),
+            &mut Timeline::off(),
+        )
     };
     let lines = import_options(ImportForm::Lines);
     let report =
@@ -358,12 +365,12 @@ fn documents_are_not_merged_beyond_the_depth_that_they_may_have() {
     let body = packed_arrays(100_000);
     let body = packed::open(&body).unwrap().as_object().unwrap();
     let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
-    let mut transaction = world.documents.begin();
+    let mut transaction = Transaction::begin(&world.documents);
     // As older versions wrote it: what is packed already was not looked at.
     let older = transaction.replace(&deep, "k", body, &options, &mut timeline).unwrap();
     assert_eq!(older.key, "k");
-    transaction.commit(Acknowledgement::Os, &mut timeline).wait(&world.documents).unwrap();
-    world.documents.create_index(&deep, persistent(&["a"], false, false)).unwrap();
+    transaction.commit(Acknowledgement::Os, &mut timeline).wait().unwrap();
+    create_index(&world.documents, &deep, persistent(&["a"], false, false)).unwrap();
     let error = world.update(&deep, "k", r#"{"b":1}"#).unwrap_err();
     assert_eq!(error.number, ErrorNumber::TOO_MUCH_NESTING);
     assert!(error.message.ends_with(": deep/k"), "{}", error.message);

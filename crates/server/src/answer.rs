@@ -65,7 +65,6 @@ pub(crate) enum Later {
     Forwarded(OwnerReply),
     /// The answer to a peer's request: no request of this loop's.
     Served(Box<Served>),
-    Documents(Box<crate::documents::Returned>),
 }
 
 /// A reply that was made elsewhere, with the times that were measured there.

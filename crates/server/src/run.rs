@@ -8,13 +8,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
-use pellucid_aql::Statements;
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_document::{Documents, TABLE, part_of, stem_of};
+use pellucid_document::{Documents, TABLE, lookup_prefix, part_of};
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_http::{Certificates, Endpoint, Limits, Server, ServerGauge, descriptors_max, listen};
 use pellucid_io::{Random, SeededRandom, SystemRandom};
@@ -33,10 +32,7 @@ use crate::answer::Later;
 use crate::certificates::CertificateWatch;
 use crate::cluster::{Owner, PeerApi, join};
 use crate::descriptors::fit_connections;
-use crate::documents::{
-    BODY_BYTES_MAX, Calls, DocumentApi, DocumentSettings, Pool, QUEUED_CALLS_MAX, Queries,
-    SlowQueries, keep_up, request_memory_default,
-};
+use crate::documents::{DocumentApi, DocumentSettings, QUEUED_CALLS_MAX, request_memory_default};
 use crate::engine_log::log_engine;
 use crate::entities::EntityApi;
 use crate::exposure::Exposure;
@@ -48,6 +44,7 @@ use crate::log::Log;
 use crate::names::{ENTITIES, names_for};
 use crate::observer::{FollowFigures, Observer};
 use crate::profiles::Profiles;
+use crate::routes::DOCUMENTS_BYTES_MAX;
 use crate::server_error::ServerError;
 use crate::service::Api;
 
@@ -59,7 +56,7 @@ pub const DOCUMENTS_TABLE: CopiedTable<'static> =
     CopiedTable { name: TABLE, part_of: Some(part_of) };
 
 /// Room for bodies that are coming in: for one of the largest, and some beside it.
-const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = BODY_BYTES_MAX + (192 << 20);
+const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = DOCUMENTS_BYTES_MAX + (192 << 20);
 
 /// Room for requests that wait: for a full queue of calls, which has an answer of its own that
 /// drivers understand, and for all that run or stream beside it.
@@ -156,7 +153,7 @@ impl ServerOptions {
     pub fn new(data: PathBuf) -> ServerOptions {
         let mut limits =
             Limits { requests_in_flight: REQUESTS_IN_FLIGHT_DEFAULT, ..Limits::default() };
-        limits.set_bodies(BODY_BYTES_IN_FLIGHT_DEFAULT, BODY_BYTES_MAX);
+        limits.set_bodies(BODY_BYTES_IN_FLIGHT_DEFAULT, DOCUMENTS_BYTES_MAX);
         ServerOptions {
             data,
             store: StoreKind::Embedded,
@@ -212,7 +209,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         Ok(match &options.store {
             StoreKind::Embedded => {
                 let engine = EngineOptions {
-                    stem_rules: vec![StemRule { table: TABLE, stem_of }],
+                    stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
                     ..EngineOptions::default()
                 };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
@@ -411,11 +408,11 @@ fn serve(
     let listener =
         listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
     let (observer, documents) = (Arc::clone(&parts.observer), Arc::clone(&parts.documents));
-    let upkeep = keep_up(&documents, observer.log.clone());
+    let upkeep = documents.start_upkeep(observer.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
     let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
-    limits.memory = documents.memory.clone();
+    limits.memory = documents.memory().clone();
     let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
     let account = observer.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| parts.service(gauge));
@@ -459,19 +456,9 @@ fn open_documents(
         ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
     })?;
     let memory = Budget::new(options.request_memory);
-    Ok(Arc::new(DocumentApi {
-        documents: Arc::new(documents),
-        accounts: Arc::clone(accounts),
-        pool: Pool::start(Clock::system(), options.documents.queued_calls_max)
-            .map_err(ServerError::Run)?,
-        queries: Arc::new(Queries::new(memory.clone())),
-        calls: Calls::default(),
-        memory,
-        slow_queries: SlowQueries::default(),
-        statements: Statements::default(),
-        acknowledgement: options.acknowledgement,
-        settings: options.documents.clone(),
-    }))
+    let (acknowledgement, settings) = (options.acknowledgement, &options.documents);
+    let api = DocumentApi::start(documents, accounts, acknowledgement, memory, settings);
+    api.map(Arc::new).map_err(ServerError::Run)
 }
 
 /// The name of this server for others on the same store.
@@ -565,10 +552,7 @@ impl RunningServer {
         let served = self.server.stop().map_err(ServerError::Run);
         self.observer.account.stop();
         // Nobody waits for their answers any more.
-        let documents = &self.documents;
-        documents.calls.end_all();
-        documents.queries.kill_all();
-        documents.pool.stop();
+        self.documents.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
         if let Some(drain) = self.drain {
             // The drain does nothing that could panic; if it does, its message is out.
@@ -589,16 +573,14 @@ struct Closing {
 impl Closing {
     /// Closes the store.
     fn close(self) -> Result<(), ServerError> {
-        // Without the note, the next opening counts.
-        let _ = self.documents.documents.note_counts();
-        self.documents.documents.release();
+        self.documents.close();
         self.store.close().map_err(|error| ServerError::Store(self.data, error))
     }
 
     /// Closes the store although threads are at work that do not end, and says which. They find
     /// the store closed, if they ever look.
     fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
-        let calls = self.documents.calls.describe();
+        let calls = self.documents.calls().describe();
         let stuck = match &calls[..] {
             [] => "threads other than those of calls".to_owned(),
             calls => calls.join("; "),

@@ -16,14 +16,14 @@ use crate::access::Identity;
 use crate::admin::AdminApi;
 use crate::answer::{Answer, Handling, Later, Loop};
 use crate::cluster::PeerApi;
-use crate::documents::DocumentApi;
+use crate::documents::{self, DocumentApi};
 use crate::entities::{EntityApi, batch, ranges};
 use crate::gate::{Gate, Judged};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 use crate::panics::log_panic;
 use crate::reply::{Body, Failure, Reply};
-use crate::routes::{BodyLimit, Handler, Methods, Missing, Target};
+use crate::routes::{BodyLimit, Handler, Methods, Missing, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -104,7 +104,6 @@ impl Service for Api {
                     self.serve(judged, &mut target, request, response, exchange)
                 });
             }
-            Later::Documents(returned) => return self.returned(*returned, response, exchange),
             Later::Served(_) => {
                 let line = "the answer to a peer came to a request";
                 Err(Failure::Refused(500, line.into()))
@@ -170,9 +169,6 @@ impl Api {
             Judged::Answered(answer) => Ok(answer),
             Judged::Admitted(caller) => {
                 self.caller = caller;
-                if let Some(handled) = self.serve_document(target, request, response, exchange) {
-                    return handled;
-                }
                 self.dispatch(target, request, exchange)
             }
         };
@@ -190,6 +186,15 @@ impl Api {
         let operation = target.route.operation;
         match target.route.handler {
             Handler::Entity => return self.entity(operation, request, exchange),
+            Handler::Documents(_) if !self.lacks_documents(target.route) => {
+                let (api, caller) = (&self.documents, &self.caller);
+                return Ok(documents::call(api, target, request, caller, exchange));
+            }
+            Handler::LogIn => {
+                let (api, verifier) = (&self.documents, &self.gate.verifier);
+                return Ok(documents::log_in(api, target, request, verifier, exchange));
+            }
+            Handler::Documents(_) | Handler::Preflight => route(exchange, Operation::About),
             Handler::Missing(_) => route(exchange, Operation::Unknown),
             _ => route(exchange, operation),
         }
@@ -201,8 +206,13 @@ impl Api {
             Handler::Profile(page) => {
                 page(&self.admin, target.segment(2).unwrap_or_default(), request.query)
             }
+            Handler::Documents(_) => Ok(no_documents().into()),
+            Handler::Preflight => Ok(documents::preflight(request).into()),
             Handler::Missing(Missing::Method { is_of_documents: false }) => {
                 Ok(method_not_allowed(target.allowed).into())
+            }
+            Handler::Missing(why) if request.path.starts_with("/_") => {
+                Ok(documents::no_route(&self.documents, why, request.path).into())
             }
             _ => Err(KNOWN_PATHS.to_owned().into()),
         }
@@ -286,31 +296,9 @@ impl Api {
         handled
     }
 
-    /// Answers a call of the document API.
-    fn serve_document(
-        &mut self,
-        target: &mut Target<'_>,
-        request: &Request<'_>,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Option<Handled> {
-        match target.route.handler {
-            Handler::Documents(_) => {
-                if target.route.needs_documents && self.peers.cluster().is_some() {
-                    route(exchange, Operation::About);
-                    return Some(self.finish(Ok(no_documents()), response, exchange));
-                }
-                Some(self.documents(target, request, response, exchange))
-            }
-            Handler::LogIn => Some(self.log_in(target, request, response, exchange)),
-            Handler::Preflight => Some(self.preflight(request, response, exchange)),
-            Handler::Missing(Missing::Method { is_of_documents: false }) => None,
-            Handler::Missing(why) if request.path.starts_with("/_") => {
-                route(exchange, Operation::Unknown);
-                Some(self.no_document_route(why, request.path, response, exchange))
-            }
-            _ => None,
-        }
+    /// It is a cluster, where a route that needs documents is refused.
+    fn lacks_documents(&self, route: &Route) -> bool {
+        route.needs_documents && self.peers.cluster().is_some()
     }
 }
 

@@ -4,8 +4,8 @@ use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::Acknowledgement;
 
 use super::{Step, apply, make, open};
-use crate::documents::plain_operation;
 use crate::layout::documents_prefix;
+use crate::storage::plain_operation;
 use crate::{Documents, held};
 
 fn told(documents: &Documents) -> Option<String> {
@@ -27,6 +27,6 @@ fn what_every_store_has_is_nothing_and_what_is_being_removed_neither() {
     documents.drop_database("mine").unwrap();
     // As on a node of a cluster whose guests write documents: definitions lie elsewhere.
     let key = [documents_prefix(u64::MAX), b"k".to_vec()].concat();
-    documents.write(&[plain_operation(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
+    documents.storage().write(&[plain_operation(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
     assert_eq!(told(&documents).as_deref(), Some("documents"));
 }

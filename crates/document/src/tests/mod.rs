@@ -23,7 +23,8 @@ use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, Result, TABLE, WriteOptions, stem_of,
+    NewCollection, OnDuplicate, Result, TABLE, WriteOptions, attempt_to_end, create_index,
+    for_each, import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -43,7 +44,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
-        stem_rules: vec![StemRule { table: TABLE, stem_of }],
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {
@@ -76,7 +77,7 @@ fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
         index(&["u"], true, true),
         index(&["t[*]"], false, false),
     ] {
-        documents.create_index(&collection, index)?;
+        create_index(documents, &collection, index)?;
     }
     Ok(collection)
 }
@@ -128,11 +129,12 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
             acknowledgement: Acknowledgement::Os,
         };
         let report =
-            documents.import(collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;
+            import(documents, collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;
         assert_eq!(report.errors, 0, "all or nothing");
         return Ok(());
     }
-    let attempt = documents.attempt_to_end(
+    let attempt = attempt_to_end(
+        documents,
         Acknowledgement::Os,
         false,
         &mut timeline,
@@ -165,7 +167,7 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     let shape = collection.shape();
     let mut model = Model::new();
     let mut expected = BTreeMap::new();
-    let each = documents.for_each(&shape, |key, object| {
+    let each = for_each(documents, &shape, |key, object| {
         let key = String::from_utf8(key.to_vec()).unwrap();
         let document = crate::document_of(&shape, object)?;
         let document = packed::open(&document).unwrap();
@@ -188,7 +190,7 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     each.unwrap();
     let mut entries = BTreeMap::new();
     for index in shape.readable_indexes() {
-        let mut scan = documents.scan_prefix(&index.prefix, &index.prefix).unwrap();
+        let mut scan = documents.storage().scan(&index.prefix, &index.prefix).unwrap();
         while let Some((key, object)) = scan.next().unwrap() {
             entries.insert(key.to_vec(), object.value.to_vec());
         }

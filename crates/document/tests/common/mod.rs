@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
-    Result, TABLE, WriteOptions, document_of, stem_of,
+    Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of, lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
 use pellucid_store::Acknowledgement;
@@ -20,12 +20,17 @@ pub(crate) struct World {
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
     let engine_options = EngineOptions {
-        stem_rules: vec![StemRule { table: TABLE, stem_of }],
+        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions::default();
     let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
     Arc::new(Documents::open(Arc::new(store)).unwrap())
+}
+
+/// The transaction of a query that sees the documents as they are now.
+pub(crate) fn begin_query(documents: &Arc<Documents>) -> Transaction {
+    Transaction::begin_at(documents, documents.store().snapshot().unwrap().sequence())
 }
 
 pub(crate) fn world() -> World {
@@ -73,7 +78,8 @@ impl World {
     ) -> Result<Outcome> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
@@ -86,7 +92,8 @@ impl World {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),
@@ -97,7 +104,8 @@ impl World {
 
     pub(crate) fn remove(&self, collection: &Arc<Collection>, key: &str) -> Result<()> {
         let options = WriteOptions::default();
-        let made = self.documents.attempt_to_end(
+        let made = attempt_to_end(
+            &self.documents,
             Acknowledgement::Os,
             false,
             &mut Timeline::off(),

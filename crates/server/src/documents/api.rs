@@ -1,137 +1,232 @@
-//! Finds the handler of a call, on whichever thread that is.
+//! The document API: it owns the parts that answer calls, finds the object that a call is about,
+//! authorises its caller, and routes the call, on any thread.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pellucid_account::Timeline;
-use pellucid_aql::Statements;
-use pellucid_budget::{Budget, Share};
-use pellucid_document::{Collection, DocumentError, Documents, ErrorNumber, is_document_key};
-use pellucid_http::Response;
-use pellucid_store::{Acknowledgement, Pending, Result as StoreResult, Written};
+use pellucid_account::{Stamp, Timeline};
+use pellucid_budget::Budget;
+use pellucid_clock::Clock;
+use pellucid_document::{Collection, Database, DocumentError, Documents, ErrorNumber};
+use pellucid_http::Request;
+use pellucid_store::Acknowledgement;
+use pellucid_thread::Recurring;
 
-use crate::access::{Accounts, Identity};
-use crate::names::Operation;
-use crate::routes::{DocumentHandler, Handler, Method, Runs};
-
-use super::about::unknown_path;
+use super::authorization::{CallError, authorize_account, collection_of, database_of};
 use super::call::Call;
+use super::completion::{Completion, ReplyResult};
 use super::control::Calls;
-use super::judging::{Refused, judge_account};
+use super::cursors::CursorFigures;
+use super::memory::RequestMemory;
 use super::pool::Pool;
-use super::queries::Queries;
-use super::reply::Reply;
+use super::query_runner::QueryRunner;
+use super::reply::counted;
+use super::server_info::{self, unknown_path};
 use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
+use super::{
+    array, collections, document, import, indexes, query_calls, unimplemented, upkeep, users,
+};
+use crate::access::{Accounts, Identity};
+use crate::log::Log;
+use crate::reply::{Driver, Reply};
+use crate::routes::{CollectionCall, DatabaseCall, DocumentHandler, Handler, Runs, ServerCall};
 
-/// A body up to this size is read on the event loop.
-const LIGHT_BODY_BYTES_MAX: usize = 64 * 1024;
+/// The longest body of a query that an event loop runs.
+const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
 
-/// What all event loops and workers serve the document API from.
+/// See the module.
 pub(crate) struct DocumentApi {
-    pub(crate) documents: Arc<Documents>,
-    pub(crate) accounts: Arc<Accounts>,
-    pub(crate) pool: Pool,
-    pub(crate) queries: Arc<Queries>,
+    documents: Arc<Documents>,
+    accounts: Arc<Accounts>,
+    pool: Pool,
     /// The calls that workers are at.
-    pub(crate) calls: Calls,
-    /// What all requests may take together.
-    pub(crate) memory: Budget,
-    pub(crate) slow_queries: SlowQueries,
-    /// Queries that were asked before.
-    pub(crate) statements: Statements,
-    /// What a write is acknowledged by that does not say.
-    pub(crate) acknowledgement: Acknowledgement,
-    pub(crate) settings: DocumentSettings,
-}
-
-/// Ends an answer once the store's has arrived.
-pub(crate) type Finish = Box<dyn FnOnce(StoreResult<Written>) -> Finished + Send>;
-
-/// How a write that took its time ended.
-pub(crate) enum Finished {
-    Reply(Reply),
-    /// Somebody else was faster: it can be made again, or this is its answer.
-    Conflict(Reply),
-}
-
-impl Finished {
-    /// The answer of who does not make it again.
-    pub(crate) fn reply(self) -> Reply {
-        match self {
-            Finished::Reply(reply) | Finished::Conflict(reply) => reply,
-        }
-    }
-}
-
-/// A call with what a handler needs beside what it is about.
-pub(crate) struct Calling<'a> {
-    pub(crate) call: &'a Call<'a>,
-    pub(crate) caller: &'a Identity,
-    pub(crate) timeline: &'a mut Timeline,
-}
-
-/// What a handler comes to.
-pub(crate) type Answer = Result<Answered, DocumentError>;
-
-/// What a handler says.
-pub(crate) enum Answered {
-    Now(Reply),
-    /// Once what was written is on the medium, or the store has said that it can be.
-    Later(Pending<Written>, Finish),
+    calls: Calls,
+    queries: QueryRunner,
+    memory: RequestMemory,
+    /// The acknowledgement of a write that does not ask for one.
+    acknowledgement: Acknowledgement,
+    settings: DocumentSettings,
 }
 
 impl DocumentApi {
-    /// What a call is accounted for as.
-    pub(crate) fn operation(call: &Call<'_>) -> Operation {
-        if call.is_array() { Operation::DocumentArray } else { call.route.operation }
+    /// Starts the threads of the API. Requests take their memory from `memory`.
+    ///
+    /// # Errors
+    /// If the system has no threads.
+    pub(crate) fn start(
+        documents: Documents,
+        accounts: &Arc<Accounts>,
+        acknowledgement: Acknowledgement,
+        memory: Budget,
+        settings: &DocumentSettings,
+    ) -> io::Result<DocumentApi> {
+        let documents = Arc::new(documents);
+        let pool = Pool::start(Clock::system(), settings.queued_calls_max)?;
+        let memory = RequestMemory::new(memory, settings.query_memory_max);
+        let queries =
+            QueryRunner::new(&documents, &memory, acknowledgement, settings, pool.resting());
+        Ok(DocumentApi {
+            documents,
+            accounts: Arc::clone(accounts),
+            pool,
+            calls: Calls::default(),
+            queries,
+            memory,
+            acknowledgement,
+            settings: settings.clone(),
+        })
     }
 
-    /// Whether a call is answered so soon that an event loop can do it.
-    pub(crate) fn is_light(call: &Call<'_>) -> bool {
+    /// Starts the thread that removes garbage and what has expired.
+    ///
+    /// # Errors
+    /// If the system has no thread.
+    pub(crate) fn start_upkeep(&self, log: Log) -> io::Result<Recurring> {
+        upkeep::start(&self.documents, self.queries.cursors(), log)
+    }
+
+    /// Ends all calls and the threads: nobody waits for replies any more.
+    pub(crate) fn stop(&self) {
+        self.calls.end_all();
+        self.queries.running().kill_all();
+        self.pool.stop();
+    }
+
+    /// Notes the counts of documents, and lets other processes serve them.
+    pub(crate) fn close(&self) {
+        // Without the note, the next opening counts.
+        let _ = self.documents.note_counts();
+        self.documents.release();
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// The memory that all requests may take together.
+    pub(crate) fn memory(&self) -> &Budget {
+        self.memory.budget()
+    }
+
+    pub(crate) fn cursor_figures(&self) -> CursorFigures {
+        self.queries.cursors().figures()
+    }
+
+    pub(crate) fn slow_queries(&self) -> &SlowQueries {
+        self.queries.slow_queries()
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(super) fn query_runtime_max(&self) -> Duration {
+        self.settings.query_runtime_max
+    }
+
+    pub(super) fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// The refusal of a request, whoever its caller is.
+    pub(super) fn refuse_early(&self, request: &Request<'_>) -> Option<Reply> {
+        let content_type = request.header("content-type").unwrap_or_default();
+        if content_type.starts_with(b"application/x-velocypack") {
+            let message = "bodies are JSON here, not VelocyPack";
+            return Some(DocumentError::new(ErrorNumber::HTTP_NOT_ACCEPTABLE, message).into());
+        }
+        let wanted = request.header("x-arango-queue-time-seconds")?;
+        let wanted: f64 = std::str::from_utf8(wanted).ok()?.trim().parse().ok()?;
+        let last = self.pool.last_queued_ns() as f64 / 1e9;
+        (wanted > 0.0 && last > wanted).then(|| ErrorNumber::QUEUE_TIME_VIOLATED.into())
+    }
+
+    /// The reply with the headers and the coding that drivers expect, its body counted.
+    pub(super) fn for_driver(&self, reply: Reply, queued_ns: u64) -> Reply {
+        let compressed_from_bytes = self.settings.compressed_from_bytes;
+        let driver = Some(Driver { queued_ns, compressed_from_bytes });
+        Reply { driver, ..counted(reply, self.memory.budget()) }
+    }
+
+    /// Answers a call, on a thread that may block.
+    pub(super) fn answer(
+        &self,
+        call: &Call<'_>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Completion {
+        let completion = self.route(call, caller, timeline);
+        completion.unwrap_or_else(|error| Completion::Reply(error.into()))
+    }
+
+    /// Answers a call on an event loop; none where a worker has to do it: waiting for the medium
+    /// would hold up all connections of the loop.
+    pub(super) fn answer_on_loop(
+        &self,
+        call: &Call<'_>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Option<Completion> {
+        let store = self.documents.store();
         match call.route.runs {
-            Runs::AtOnce => true,
-            Runs::IfSmall => call.body.len() <= LIGHT_BODY_BYTES_MAX && !call.is_array(),
-            Runs::IfPlanned | Runs::OnWorker => false,
+            Runs::OnWorker => None,
+            Runs::IfPlanned => {
+                let can_be_light = !call.is_async
+                    && call.transaction.is_none()
+                    && call.body.len() <= LIGHT_QUERY_BYTES_MAX;
+                if !can_be_light {
+                    return None;
+                }
+                let database = database_of(&self.documents, call, caller).ok()?;
+                let reply = self.queries.answer_light(call, &database, caller, timeline)?;
+                timeline.stamp(Stamp::Executed);
+                Some(Completion::Reply(reply))
+            }
+            Runs::IfSmall if !call.is_light() => None,
+            Runs::IfSmall if !store.is_in_memory() => {
+                // A write is not made twice, so it is not tried. A read may find its document in
+                // memory, however slow others were.
+                if !call.reads_document() {
+                    return None;
+                }
+                let (before, mut completion) = (timeline.clone(), None);
+                let is_in_memory = store.all_in_memory(&mut |_| {
+                    completion = self.try_answer(call, caller, timeline);
+                    completion.is_some()
+                });
+                if !is_in_memory {
+                    // The try leaves no trace: the worker accounts for the whole read.
+                    *timeline = before;
+                    return None;
+                }
+                completion
+            }
+            Runs::AtOnce | Runs::IfSmall => self.try_answer(call, caller, timeline),
         }
     }
 
-    /// The memory of one call: none yet.
-    pub(super) fn memory_of_call(&self) -> Share {
-        self.memory.share(self.settings.query_memory_max)
-    }
-
-    /// Answers a call.
-    pub(crate) fn answer(
-        self: &Arc<Self>,
+    /// Answers a call; none where it would have to wait for the medium.
+    fn try_answer(
+        &self,
         call: &Call<'_>,
         caller: &Identity,
         timeline: &mut Timeline,
-    ) -> Answered {
-        let answered = self.find(call, caller, timeline);
-        answered.unwrap_or_else(|refused| Answered::Now(refused.reply()))
-    }
-
-    /// As [`Self::answer`], on a thread that must not wait for the medium; nothing where it would
-    /// have to. The call is light ([`Self::is_light`]).
-    pub(crate) fn answer_here(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        caller: &Identity,
-        timeline: &mut Timeline,
-    ) -> Option<Answered> {
-        match self.find(call, caller, timeline) {
-            Err(Refused::Error(error)) if error.number == ErrorNumber::NOT_IN_MEMORY => None,
-            answered => Some(answered.unwrap_or_else(|refused| Answered::Now(refused.reply()))),
+    ) -> Option<Completion> {
+        match self.route(call, caller, timeline) {
+            Err(CallError::Failed(error)) if error.number == ErrorNumber::NOT_IN_MEMORY => None,
+            completion => Some(completion.unwrap_or_else(|error| Completion::Reply(error.into()))),
         }
     }
 
-    /// Finds what a call is about, judges its caller, and has its handler answer.
-    fn find(
-        self: &Arc<Self>,
+    /// Finds the object that a call is about, authorises its caller, and has its handler answer.
+    fn route(
+        &self,
         call: &Call<'_>,
         caller: &Identity,
         timeline: &mut Timeline,
-    ) -> Result<Answered, Refused> {
+    ) -> Result<Completion, CallError> {
         if call.is_async {
             let message = "jobs (x-arango-async: store) are not implemented";
             return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message).into());
@@ -144,50 +239,98 @@ impl DocumentApi {
         let Handler::Documents(handler) = call.route.handler else {
             return Err(unknown_path(call).into());
         };
-        let calling = Calling { call, caller, timeline };
-        Ok(match handler {
-            DocumentHandler::Server(answer) => {
-                judge_account(call, caller)?;
-                answer(self, calling)?
+        let completion = match handler {
+            DocumentHandler::Server(handler) => {
+                authorize_account(call, caller)?;
+                self.about_server(handler, call, caller)?.into()
             }
-            DocumentHandler::Database(answer) => {
-                let database = self.database_of(call, caller)?;
-                answer(self, calling, &database)?
+            DocumentHandler::Database(handler) => {
+                let database = database_of(&self.documents, call, caller)?;
+                self.about_database(handler, call, &database, caller, timeline)?.into()
             }
-            DocumentHandler::Collection(answer) => {
-                let (database, collection) = self.collection_of(call, caller)?;
-                answer(self, calling, &database, &collection)?
+            DocumentHandler::Collection(handler) => {
+                let (database, collection) = collection_of(&self.documents, call, caller)?;
+                self.about_collection(handler, call, (&database, &collection), caller, timeline)?
             }
-        })
+        };
+        Ok(completion)
     }
 
-    /// Answers a call to one document, or the insertion of one.
-    pub(crate) fn document_call(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-        timeline: &mut Timeline,
-    ) -> Answer {
-        let key = call.part("{key}");
-        if key.is_some_and(|key| !is_document_key(key.as_bytes())) {
-            return Err(match call.method {
-                Method::Get | Method::Head | Method::Delete => {
-                    ErrorNumber::DOCUMENT_NOT_FOUND.into()
-                }
-                _ => ErrorNumber::DOCUMENT_KEY_BAD.into(),
-            });
+    fn about_server(&self, handler: ServerCall, call: &Call<'_>, caller: &Identity) -> ReplyResult {
+        let (documents, accounts) = (&*self.documents, &*self.accounts);
+        let version = &*self.settings.reported_version;
+        match handler {
+            ServerCall::Databases => {
+                collections::answer_databases(documents, accounts, call, caller)
+            }
+            ServerCall::Users => users::answer(accounts, call, caller),
+            ServerCall::Version => server_info::version(version, call),
+            ServerCall::Admin => server_info::admin(documents, &self.pool, version, call),
+            ServerCall::Grants => {
+                let message =
+                    "grants of users are not implemented here: see `pellucid account --help`";
+                Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
+            }
+            // The row says what the path lacks.
+            ServerCall::Incomplete => {
+                Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, call.route.about))
+            }
+            ServerCall::BadIndex => Err(ErrorNumber::INDEX_HANDLE_BAD.into()),
         }
-        self.one_document(call, collection, key, timeline)
     }
-}
 
-/// Adds the headers by which browsers let pages of other origins in.
-pub(crate) fn add_cross_origin(response: &mut Response<'_>, asked: Option<&[u8]>) {
-    response
-        .header("Access-Control-Allow-Methods", b"DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
-        .header("Access-Control-Max-Age", b"1800");
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-    if let Some(asked) = asked.filter(|asked| asked.iter().all(is_plain)) {
-        response.header("Access-Control-Allow-Headers", asked);
+    fn about_database(
+        &self,
+        handler: DatabaseCall,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> ReplyResult {
+        let documents = &*self.documents;
+        match handler {
+            DatabaseCall::Cursors => self.queries.answer(call, database, caller, timeline),
+            DatabaseCall::Explain => self.queries.explain(call, database, caller),
+            DatabaseCall::Queries => query_calls::answer(&self.queries, call, database, caller),
+            DatabaseCall::ListCollections => collections::list(documents, call, database, caller),
+            DatabaseCall::CreateCollection => collections::create(documents, call, database),
+            DatabaseCall::Current => Ok(collections::current_database(database)),
+            DatabaseCall::Unimplemented => unimplemented::answer(call),
+        }
+    }
+
+    fn about_collection(
+        &self,
+        handler: CollectionCall,
+        call: &Call<'_>,
+        (database, collection): (&Database, &Arc<Collection>),
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Result<Completion, DocumentError> {
+        let (documents, memory) = (&self.documents, &self.memory);
+        let acknowledgement = self.acknowledgement;
+        let reply = match handler {
+            CollectionCall::Document if !call.is_array() => {
+                return document::answer(documents, acknowledgement, call, collection, timeline);
+            }
+            CollectionCall::Document | CollectionCall::Array => {
+                array::answer(documents, acknowledgement, memory, call, collection, timeline)?
+            }
+            CollectionCall::Import => {
+                import::answer(documents, acknowledgement, call, collection, timeline)?
+            }
+            CollectionCall::Indexes => {
+                let running = self.queries.running();
+                indexes::answer_all(documents, running, memory, call, collection, caller)?
+            }
+            CollectionCall::Index => indexes::answer_one(documents, call, collection)?,
+            CollectionCall::Show => collections::view(documents, call, collection)?,
+            CollectionCall::Change => collections::change(documents, call, collection)?,
+            CollectionCall::Rename => {
+                collections::rename(documents, call, database, collection, caller)?
+            }
+            CollectionCall::Drop => collections::drop_one(documents, call, database, collection)?,
+        };
+        Ok(reply.into())
     }
 }

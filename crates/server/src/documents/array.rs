@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, DocumentError, ErrorNumber, Shape, document_of, is_document_key,
+    Collection, DocumentError, Documents, ErrorNumber, Shape, document_of, is_document_key,
 };
-use pellucid_value::{Ref, json, packed};
+use pellucid_store::Acknowledgement;
+use pellucid_value::{Ref, json};
 
-use super::api::DocumentApi;
-use super::call::{Call, Method};
-use super::document::bad_json;
+use super::call::{Call, bad_json, open};
+use super::completion::ReplyResult;
 use super::encoding::Encoding;
-use super::memory::over_budget;
-use super::reply::Reply;
-use super::writing::{Told, Writing, write_item_error};
+use super::memory::{RequestMemory, over_budget};
+use super::reply::encoded;
+use super::write_request::WriteRequest;
+use crate::reply::Reply;
+use crate::routes::Method;
 
 /// Items that are written in one batch.
 const ITEMS_AT_ONCE: usize = 1_000;
@@ -26,205 +28,82 @@ const BYTES_AT_ONCE: usize = 4 << 20;
 /// Bytes of an item's error beside its message.
 const ITEM_ERROR_BYTES: usize = 64;
 
-/// How often each error occurred.
-type ErrorCounts = BTreeMap<u16, u64>;
-
-impl DocumentApi {
-    /// Answers a call with an array. For threads that may block.
-    pub(crate) fn many_documents(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-        timeline: &mut Timeline,
-    ) -> Result<Reply, DocumentError> {
-        let reads = call.route.reads();
-        let writing = Writing::of(call, collection, self.acknowledgement)?;
-        let mut memory = self.memory_of_call();
-        let out = Encoding::new(self.memory_of_call(), call.control.as_ref());
-        let mut answers = Answers { out, counts: ErrorCounts::new(), is_first: true, done: 0 };
-        answers.out.bytes(b"[")?;
-        let mut parser =
-            json::Parser::new(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
+/// Answers a call with an array. For threads that may block.
+pub(super) fn answer(
+    documents: &Arc<Documents>,
+    acknowledgement: Acknowledgement,
+    memory: &RequestMemory,
+    call: &Call<'_>,
+    collection: &Arc<Collection>,
+    timeline: &mut Timeline,
+) -> ReplyResult {
+    let reads = call.route.reads();
+    let request = WriteRequest::of(call, collection, acknowledgement)?;
+    let mut items_memory = memory.of_call();
+    let mut results = ItemResults {
+        out: Encoding::new(memory.of_call(), call.control.as_ref()),
+        error_counts: BTreeMap::new(),
+        is_first: true,
+        done: 0,
+    };
+    results.out.bytes(b"[")?;
+    // The whole body is looked at before anything is written.
+    check_array(call)?;
+    let mut parser = parser_of(call)?;
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let mut goes_on = parser.peek() != Some(b']');
+    while goes_on {
         parser.skip_space();
-        if !parser.take(b'[') {
-            return Err(ErrorNumber::DOCUMENT_TYPE_INVALID.into());
-        }
-        // The whole body is looked at before anything is written.
-        check_array(call)?;
-        let mut items = Vec::new();
-        let mut bytes = 0;
+        let item = parser.value().map_err(|error| bad_json(&error))?;
+        items_memory.take(item.len()).map_err(over_budget).map_err(|e| results.cut(e))?;
+        let item = item.to_vec();
         parser.skip_space();
-        let mut goes_on = parser.peek() != Some(b']');
-        while goes_on {
-            parser.skip_space();
-            let item = parser.value().map_err(|error| bad_json(&error))?;
-            memory.take(item.len()).map_err(over_budget).map_err(|e| answers.cut(e))?;
-            let item = item.to_vec();
-            parser.skip_space();
-            goes_on = parser.take(b',');
-            bytes += item.len();
-            items.push(item);
-            if !goes_on || items.len() >= ITEMS_AT_ONCE || bytes >= BYTES_AT_ONCE {
-                let made = if reads {
-                    self.read_items(call, collection, &items, &mut answers, timeline)
-                } else {
-                    self.write_items(call, collection, &writing, &items, &mut answers, timeline)
-                };
-                made.map_err(|error| if reads { error } else { answers.cut(error) })?;
-                answers.done += items.len();
-                items.clear();
-                memory.give_back(bytes);
-                bytes = 0;
+        goes_on = parser.take(b',');
+        bytes += item.len();
+        items.push(item);
+        if !goes_on || items.len() >= ITEMS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+            if reads {
+                results.read(documents, call, collection, &items, timeline)?;
+            } else {
+                let written =
+                    results.write(documents, call, collection, &request, &items, timeline);
+                written.map_err(|error| results.cut(error))?;
             }
+            results.done += items.len();
+            items.clear();
+            items_memory.give_back(bytes);
+            bytes = 0;
         }
-        answers.out.bytes(b"]")?;
-        let status = match (call.method, writing.is_durable()) {
-            _ if reads => 200,
-            (Method::Delete, true) => 200,
-            (_, true) => 201,
-            (_, false) => 202,
-        };
-        let reply = match writing.is_silent && !reads && answers.counts.is_empty() {
+    }
+    results.out.bytes(b"]")?;
+    let status = if reads { 200 } else { request.status() };
+    if results.error_counts.is_empty() {
+        return Ok(match request.is_silent && !reads {
             true => Reply::json(status, b"{}".to_vec()),
-            false => Reply::encoded(status, answers.out),
-        };
-        if answers.counts.is_empty() {
-            return Ok(reply);
-        }
-        let codes = answers.counts.iter().map(|(number, count)| format!("\"{number}\":{count}"));
-        let codes = codes.collect::<Vec<_>>().join(",");
-        Ok(reply.with_header("X-Arango-Error-Codes", format!("{{{codes}}}")))
+            false => encoded(status, results.out),
+        });
     }
+    let counts = serde_json::to_string(&results.error_counts).unwrap_or_default();
+    Ok(encoded(status, results.out).with_header("X-Arango-Error-Codes", counts))
+}
 
-    fn read_items(
-        &self,
-        call: &Call<'_>,
-        collection: &Collection,
-        items: &[Vec<u8>],
-        answers: &mut Answers<'_>,
-        timeline: &mut Timeline,
-    ) -> Result<(), DocumentError> {
-        let shape = collection.shape();
-        for item in items {
-            call.check()?;
-            let key = key_of(&shape, packed::open(item).unwrap_or(Ref::Null));
-            let found = key.and_then(|key| {
-                let object = self.documents.get(&shape, key.as_bytes(), timeline);
-                let object = object.wait_for(timeline)?;
-                object.ok_or_else(|| ErrorNumber::DOCUMENT_NOT_FOUND.into())
-            });
-            match found.and_then(|object| document_of(&shape, &object)) {
-                Ok(document) => {
-                    answers.begin_item()?;
-                    let value = packed::open(&document).unwrap_or(Ref::Null);
-                    answers.out.packed(value, document.len())?;
-                }
-                Err(error) => answers.error(&error)?,
-            }
-        }
-        Ok(())
+/// A parser of the items of a call's body.
+fn parser_of<'a>(call: &'a Call<'_>) -> Result<json::Parser<'a>, DocumentError> {
+    let parser = json::Parser::new(&call.body, json::Limits::default());
+    let mut parser = parser.map_err(|error| bad_json(&error))?;
+    parser.skip_space();
+    if !parser.take(b'[') {
+        return Err(ErrorNumber::DOCUMENT_TYPE_INVALID.into());
     }
-
-    fn write_items(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-        writing: &Writing,
-        items: &[Vec<u8>],
-        answers: &mut Answers<'_>,
-        timeline: &mut Timeline,
-    ) -> Result<(), DocumentError> {
-        let shape = collection.shape();
-        let attempt = self.documents.attempt_to_end(
-            writing.acknowledgement,
-            call.method == Method::Post,
-            timeline,
-            |transaction, timeline| {
-                let mut told = Vec::with_capacity(items.len());
-                for item in items {
-                    call.check()?;
-                    let item = packed::open(item).unwrap_or(Ref::Null);
-                    let outcome = self.write_item(
-                        call.method,
-                        collection,
-                        writing,
-                        item,
-                        transaction,
-                        timeline,
-                    );
-                    told.push(outcome.map(|outcome| {
-                        let new = transaction.stored(outcome.version);
-                        let new = new.filter(|_| writing.wants_new).map(<[u8]>::to_vec);
-                        Told { new, outcome }
-                    }));
-                }
-                Ok(told)
-            },
-        );
-        let (told, committed) = attempt?;
-        let is_removal = call.method == Method::Delete;
-        for told in told {
-            match told {
-                Ok(_) if writing.is_silent => {}
-                Ok(told) => {
-                    answers.begin_item()?;
-                    answers.out.reserve(told.json_bytes_max())?;
-                    told.write(&shape, &committed, is_removal, answers.out.body_mut());
-                }
-                Err(error) => answers.error(&error)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn write_item(
-        &self,
-        method: Method,
-        collection: &Arc<Collection>,
-        writing: &Writing,
-        item: Ref<'_>,
-        transaction: &mut pellucid_document::Transaction,
-        timeline: &mut Timeline,
-    ) -> Result<pellucid_document::Outcome, DocumentError> {
-        let object = || {
-            let object = item.as_object();
-            object.ok_or_else(|| DocumentError::from(ErrorNumber::DOCUMENT_TYPE_INVALID))
-        };
-        if method == Method::Post {
-            let options = writing.options(None);
-            return transaction.insert(collection, object()?, &options, timeline);
-        }
-        let shape = collection.shape();
-        let expected = item.as_object().and_then(|object| writing.revision_in(object));
-        let options = writing.options(expected);
-        match method {
-            Method::Delete => {
-                let key = key_of(&shape, item)?;
-                transaction.remove(collection, key, &options, timeline)
-            }
-            Method::Patch => {
-                let body = object()?;
-                let key = key_of(&shape, item)?;
-                transaction.update(collection, key, body, &options, timeline)
-            }
-            _ => {
-                let body = object()?;
-                let key = key_of(&shape, item)?;
-                transaction.replace(collection, key, body, &options, timeline)
-            }
-        }
-    }
+    parser.skip_space();
+    Ok(parser)
 }
 
 /// Refuses a body that is no array, or no JSON further on. Its items are looked at one by one, so
 /// that the memory of one of them is enough.
 fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
+    let mut parser = parser_of(call)?;
     let bad = |error| bad_json(&error);
-    let mut parser = json::Parser::new(&call.body, json::Limits::default()).map_err(bad)?;
-    parser.skip_space();
-    // The caller has seen the bracket.
-    parser.take(b'[');
-    parser.skip_space();
     let mut goes_on = !parser.take(b']');
     let mut items = 0_usize;
     while goes_on {
@@ -237,10 +116,9 @@ fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
         parser.skip_space();
         goes_on = parser.take(b',');
         if !goes_on && !parser.take(b']') {
-            // What stands there is no JSON, which the parser says best.
+            // The parser has the better error for bytes that are no JSON.
             parser.expect_end().map_err(bad)?;
-            let message = "VPackError error: expecting comma or ']'";
-            return Err(DocumentError::new(ErrorNumber::CORRUPTED_JSON, message));
+            return Err(bad_json(&"expecting comma or ']'"));
         }
     }
     parser.skip_space();
@@ -268,16 +146,106 @@ fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
     Err(ErrorNumber::DOCUMENT_KEY_BAD.into())
 }
 
-/// The answer as it grows.
-struct Answers<'a> {
+/// The key and the expected revision that an item names; none of a new document.
+fn identity_of<'a>(
+    method: Method,
+    shape: &Shape,
+    request: &WriteRequest,
+    item: Ref<'a>,
+) -> Result<(Option<&'a str>, Option<&'a [u8]>), DocumentError> {
+    if method == Method::Post {
+        return Ok((None, None));
+    }
+    let object = item.as_object();
+    if object.is_none() && method != Method::Delete {
+        return Err(ErrorNumber::DOCUMENT_TYPE_INVALID.into());
+    }
+    let key = key_of(shape, item)?;
+    Ok((Some(key), object.and_then(|object| request.revision_in(object))))
+}
+
+/// The results of items, as JSON that grows.
+struct ItemResults<'a> {
     out: Encoding<'a>,
-    counts: ErrorCounts,
+    /// The number of failed items by their errors.
+    error_counts: BTreeMap<u16, u64>,
     is_first: bool,
     /// Items whose batches are through.
     done: usize,
 }
 
-impl Answers<'_> {
+impl ItemResults<'_> {
+    fn read(
+        &mut self,
+        documents: &Documents,
+        call: &Call<'_>,
+        collection: &Collection,
+        items: &[Vec<u8>],
+        timeline: &mut Timeline,
+    ) -> Result<(), DocumentError> {
+        let shape = collection.shape();
+        for item in items {
+            call.check()?;
+            let found = key_of(&shape, open(item)).and_then(|key| {
+                let object = documents.get(&shape, key.as_bytes(), timeline);
+                let object = object.wait_for(timeline)?;
+                document_of(&shape, &object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?)
+            });
+            match found {
+                Ok(document) => {
+                    self.begin_item()?;
+                    self.out.packed(open(&document), document.len())?;
+                }
+                Err(error) => self.error(&error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        documents: &Arc<Documents>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        request: &WriteRequest,
+        items: &[Vec<u8>],
+        timeline: &mut Timeline,
+    ) -> Result<(), DocumentError> {
+        let shape = collection.shape();
+        let inserts = call.method == Method::Post;
+        let attempt = pellucid_document::attempt_to_end(
+            documents,
+            request.acknowledgement,
+            inserts,
+            timeline,
+            |transaction, timeline| {
+                let mut results = Vec::with_capacity(items.len());
+                for item in items {
+                    call.check()?;
+                    let item = open(item);
+                    let written = identity_of(call.method, &shape, request, item);
+                    results.push(written.and_then(|(key, expected)| {
+                        request.apply(collection, key, item, expected, transaction, timeline)
+                    }));
+                }
+                Ok(results)
+            },
+        );
+        let (results, committed) = attempt?;
+        for result in results {
+            match result {
+                Ok(_) if request.is_silent => {}
+                Ok(written) => {
+                    self.begin_item()?;
+                    self.out.reserve(written.json_bytes_max())?;
+                    written.write(&shape, &committed, self.out.body_mut());
+                }
+                Err(error) => self.error(&error)?,
+            }
+        }
+        Ok(())
+    }
+
     fn begin_item(&mut self) -> Result<(), DocumentError> {
         if std::mem::take(&mut self.is_first) {
             return Ok(());
@@ -286,14 +254,17 @@ impl Answers<'_> {
     }
 
     fn error(&mut self, error: &DocumentError) -> Result<(), DocumentError> {
-        *self.counts.entry(error.number.0).or_default() += 1;
+        *self.error_counts.entry(error.number.0).or_default() += 1;
         self.begin_item()?;
         self.out.reserve(error.message.len() * 6 + ITEM_ERROR_BYTES)?;
-        write_item_error(error, self.out.body_mut());
+        let value = serde_json::json!({
+            "error": true, "errorNum": error.number.0, "errorMessage": error.message,
+        });
+        self.out.body_mut().extend_from_slice(value.to_string().as_bytes());
         Ok(())
     }
 
-    /// The error that cuts a call short, which says how far it came.
+    /// The error of a call that ends early, with the number of its items that were written.
     fn cut(&self, mut error: DocumentError) -> DocumentError {
         if self.done > 0 {
             error.message += &format!(" (the first {} items were written)", self.done);

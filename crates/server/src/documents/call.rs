@@ -1,15 +1,19 @@
-//! A call of the document API: what of a request its handlers look at, which may outlive it.
+//! A call of the document API: the parts of a request that its handlers need, which may outlive it.
 
 use std::borrow::Cow;
 
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::{ClientWatch, Request};
+use pellucid_value::{ObjectRef, Ref, json, packed};
 use serde_json::{Map, Value};
 
-pub(crate) use crate::routes::Method;
-use crate::routes::{Path, Route, Runs, Target, decode};
+use crate::names::Operation;
+use crate::routes::{Method, Path, Route, Runs, Target, decode};
 
 use super::control::Control;
+
+/// A body up to this size is read on the event loop.
+const LIGHT_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// See the module.
 #[derive(Clone)]
@@ -27,17 +31,21 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Cow<'a, [u8]>,
     /// The number of the request, by which it is accounted for.
     pub(crate) request: u64,
-    /// Whether it is on a thread that may wait for the medium.
+    /// It is on a thread that may wait for the medium.
     pub(crate) may_wait: bool,
-    /// What ends it from elsewhere, once a worker is to make it.
+    /// Ends it from elsewhere, once a worker is to make it.
     pub(crate) control: Option<Control>,
-    /// Whether its client is there, once it is handed over.
+    /// Tells if its client is gone, once it is handed over.
     pub(crate) client: Option<ClientWatch>,
 }
 
 impl<'a> Call<'a> {
-    /// What a request asks of its route; it takes the target's path.
-    pub(crate) fn of<'t: 'a>(request: &Request<'a>, target: &mut Target<'t>) -> Call<'a> {
+    /// The call of a request, by its number and its route; it takes the target's path.
+    pub(crate) fn of<'t: 'a>(
+        request: &Request<'a>,
+        target: &mut Target<'t>,
+        number: u64,
+    ) -> Call<'a> {
         let header = |name| request.header(name).map(Cow::Borrowed);
         Call {
             route: target.route,
@@ -50,16 +58,25 @@ impl<'a> Call<'a> {
             transaction: header("x-arango-trx-id"),
             is_async: request.header("x-arango-async").is_some_and(|value| value == b"store"),
             body: Cow::Borrowed(request.body),
-            request: 0,
+            request: number,
             may_wait: false,
             control: None,
             client: None,
         }
     }
 
-    /// The call, knowing the number of its request.
-    pub(crate) fn numbered(self, request: u64) -> Call<'a> {
-        Call { request, ..self }
+    /// The operation that it is accounted for as.
+    pub(crate) fn operation(&self) -> Operation {
+        if self.is_array() { Operation::DocumentArray } else { self.route.operation }
+    }
+
+    /// It is small enough for an event loop.
+    pub(crate) fn is_light(&self) -> bool {
+        match self.route.runs {
+            Runs::AtOnce => true,
+            Runs::IfSmall => self.body.len() <= LIGHT_BODY_BYTES_MAX && !self.is_array(),
+            Runs::IfPlanned | Runs::OnWorker => false,
+        }
     }
 
     /// A copy that outlives the request, for a thread that may wait.
@@ -85,11 +102,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The call, under this control.
-    pub(crate) fn controlled(self, control: Control) -> Call<'a> {
-        Call { control: Some(control), ..self }
-    }
-
     /// Goes on, unless it was ended from elsewhere; for whatever takes long.
     ///
     /// # Errors
@@ -98,7 +110,7 @@ impl<'a> Call<'a> {
         self.control.as_ref().map_or(Ok(()), Control::check)
     }
 
-    /// Whether it was handed over, and its client is gone meanwhile.
+    /// It was handed over, and its client is gone meanwhile.
     pub(crate) fn is_forsaken(&self) -> bool {
         self.client.as_ref().is_some_and(ClientWatch::is_gone)
     }
@@ -113,24 +125,24 @@ impl<'a> Call<'a> {
         self.parts.segment(place)
     }
 
-    /// How many segments there are behind the database.
+    /// The number of segments behind the database.
     pub(crate) fn length(&self) -> usize {
         self.parts.len()
     }
 
-    /// What its path has for a part of its route, such as `{collection}`.
+    /// The segment of its path for a part of its route, such as `{collection}`.
     pub(crate) fn part(&self, name: &str) -> Option<&str> {
         self.segment(self.route.place_of(name)?)
     }
 
-    /// Whether it inserts the documents of an array.
+    /// It inserts the documents of an array.
     pub(crate) fn is_array(&self) -> bool {
         self.method == Method::Post
             && self.route.runs == Runs::IfSmall
             && self.body.trim_ascii_start().first() == Some(&b'[')
     }
 
-    /// Whether it reads one document and changes nothing.
+    /// It reads one document and changes nothing.
     pub(crate) fn reads_document(&self) -> bool {
         self.route.runs == Runs::IfSmall && self.route.reads()
     }
@@ -170,12 +182,35 @@ impl<'a> Call<'a> {
         match serde_json::from_slice(&self.body) {
             Ok(Value::Object(object)) => Ok(object),
             Ok(_) => Ok(Map::new()),
-            Err(error) => {
-                let message = format!("VPackError error: {error}");
-                Err(DocumentError::new(ErrorNumber::CORRUPTED_JSON, message))
-            }
+            Err(error) => Err(bad_json(&error)),
         }
     }
+
+    /// The body in packed form.
+    ///
+    /// # Errors
+    /// 600 if it is no JSON.
+    pub(crate) fn packed(&self) -> Result<Vec<u8>, DocumentError> {
+        json::parse_packed(&self.body, json::Limits::default()).map_err(|error| bad_json(&error))
+    }
+}
+
+/// The error for text that is no JSON.
+pub(crate) fn bad_json(error: &dyn std::fmt::Display) -> DocumentError {
+    DocumentError::new(ErrorNumber::CORRUPTED_JSON, format!("VPackError error: {error}"))
+}
+
+/// The object in a packed value.
+///
+/// # Errors
+/// 1227 for another value.
+pub(crate) fn object_in(value: Ref<'_>) -> Result<ObjectRef<'_>, DocumentError> {
+    value.as_object().ok_or_else(|| ErrorNumber::DOCUMENT_TYPE_INVALID.into())
+}
+
+/// A packed value that this process made.
+pub(crate) fn open(packed: &[u8]) -> Ref<'_> {
+    packed::open(packed).unwrap_or(Ref::Null)
 }
 
 /// Takes quotes off an entity tag.
@@ -192,7 +227,7 @@ mod tests {
 
     fn with<T>(path: &str, query: Option<&str>, look: impl FnOnce(Call<'_>) -> T) -> T {
         let request = Request { method: "GET", path, query, headers: &[], body: b"" };
-        look(Call::of(&request, &mut Target::of("GET", path, query)))
+        look(Call::of(&request, &mut Target::of("GET", path, query), 0))
     }
 
     #[test]

@@ -3,298 +3,305 @@
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Database, DocumentError, ErrorNumber, NewCollection,
+    Collection, CollectionKind, Database, DocumentError, Documents, ErrorNumber, NewCollection,
     SYSTEM_DATABASE, document_of, revision_text,
 };
 use serde_json::{Map, Value, json};
 
-use crate::access::{Identity, Right, Scope};
+use super::authorization::{authorize, authorize_collection};
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::reply::success;
+use super::users::make_users;
+use crate::access::{Accounts, Identity, Right, Scope};
+use crate::reply::Reply;
+use crate::routes::Method;
 
-use super::api::DocumentApi;
-use super::call::{Call, Method};
-use super::judging::{judge, judge_collection};
-use super::reply::Reply;
+/// The collections that the caller may read.
+pub(super) fn list(
+    documents: &Documents,
+    call: &Call<'_>,
+    database: &Database,
+    caller: &Identity,
+) -> ReplyResult {
+    let leaves_out = call.is_set("excludeSystem");
+    let is_shown = |collection: &&Arc<Collection>| {
+        (!leaves_out || !collection.shape().definition.is_system)
+            && authorize_collection(caller, database, collection, Right::Read).is_ok()
+    };
+    let collections = database.collections();
+    let shown = collections.iter().filter(is_shown);
+    let list: Vec<_> = shown.map(|collection| facts(documents, collection)).collect();
+    Ok(success(200, json!({ "result": list })))
+}
 
-type Answer = Result<Reply, DocumentError>;
-
-impl DocumentApi {
-    /// The collections that the caller may read.
-    pub(crate) fn list_collections(
-        &self,
-        call: &Call<'_>,
-        database: &Database,
-        caller: &Identity,
-    ) -> Answer {
-        let leaves_out = call.is_set("excludeSystem");
-        let is_shown = |collection: &&Arc<Collection>| {
-            (!leaves_out || !collection.shape().definition.is_system)
-                && judge_collection(caller, database, collection, Right::Read).is_ok()
-        };
-        let collections = database.collections();
-        let shown = collections.iter().filter(is_shown);
-        let list: Vec<_> = shown.map(|collection| self.facts(collection)).collect();
-        Ok(Reply::success(200, json!({ "result": list })))
-    }
-
-    pub(crate) fn create_collection(&self, call: &Call<'_>, database: &Database) -> Answer {
-        let body = call.object()?;
-        let Some(name) = body.get("name").and_then(Value::as_str) else {
-            return Err(ErrorNumber::ILLEGAL_NAME.into());
-        };
-        let kind = match body.get("type") {
-            None | Some(Value::Null) => CollectionKind::Documents,
-            Some(Value::String(text)) if matches!(&**text, "edge" | "3") => CollectionKind::Edges,
-            Some(Value::String(text)) if matches!(&**text, "document" | "2") => {
-                CollectionKind::Documents
-            }
-            Some(number) if number.as_u64() == Some(2) => CollectionKind::Documents,
-            Some(number) if number.as_u64() == Some(3) => CollectionKind::Edges,
-            Some(_) => return Err(ErrorNumber::COLLECTION_TYPE_INVALID.into()),
-        };
-        refuse_unbuilt(&body)?;
-        let new = NewCollection {
-            name: name.to_owned(),
-            kind,
-            is_system: body.get("isSystem").and_then(Value::as_bool).unwrap_or(false),
-            wait_for_sync: body.get("waitForSync").and_then(Value::as_bool).unwrap_or(false),
-            allow_user_keys: allows_user_keys(body.get("keyOptions"))?,
-        };
-        let collection = self.documents.create_collection(database, new)?;
-        Ok(Reply::success(200, self.properties(&collection)))
-    }
-
-    pub(crate) fn drop_collection(
-        &self,
-        call: &Call<'_>,
-        database: &Database,
-        collection: &Collection,
-    ) -> Answer {
-        if collection.shape().definition.is_system && !call.is_set("isSystem") {
-            return Err(ErrorNumber::FORBIDDEN.into());
+pub(super) fn create(documents: &Documents, call: &Call<'_>, database: &Database) -> ReplyResult {
+    let body = call.object()?;
+    let Some(name) = body.get("name").and_then(Value::as_str) else {
+        return Err(ErrorNumber::ILLEGAL_NAME.into());
+    };
+    let kind = match body.get("type") {
+        None | Some(Value::Null) => CollectionKind::Documents,
+        Some(Value::String(text)) if matches!(&**text, "edge" | "3") => CollectionKind::Edges,
+        Some(Value::String(text)) if matches!(&**text, "document" | "2") => {
+            CollectionKind::Documents
         }
-        self.documents.drop_collection(database, collection)?;
-        Ok(Reply::success(200, json!({ "id": collection.id.to_string() })))
-    }
+        Some(number) if number.as_u64() == Some(2) => CollectionKind::Documents,
+        Some(number) if number.as_u64() == Some(3) => CollectionKind::Edges,
+        Some(_) => return Err(ErrorNumber::COLLECTION_TYPE_INVALID.into()),
+    };
+    refuse_unbuilt(&body)?;
+    let new = NewCollection {
+        name: name.to_owned(),
+        kind,
+        is_system: body.get("isSystem").and_then(Value::as_bool).unwrap_or(false),
+        wait_for_sync: body.get("waitForSync").and_then(Value::as_bool).unwrap_or(false),
+        allow_user_keys: allows_user_keys(body.get("keyOptions"))?,
+    };
+    let collection = documents.create_collection(database, new)?;
+    Ok(success(200, properties(documents, &collection)))
+}
 
-    /// Shows a collection, or of it what the path names.
-    pub(crate) fn collection_view(&self, call: &Call<'_>, collection: &Arc<Collection>) -> Answer {
-        let Some(what) = call.segment(3) else {
-            return Ok(Reply::success(200, self.facts(collection)));
-        };
-        let mut fields = match what {
-            "checksum" => self.facts(collection),
-            "properties" | "count" | "figures" | "revision" => self.properties(collection),
-            _ => return Err(unknown_action(what)),
-        };
-        match what {
-            "count" => fields["count"] = json!(collection.count()),
-            "revision" => fields["revision"] = json!(revision_of(collection)),
-            "figures" => {
+pub(super) fn drop_one(
+    documents: &Documents,
+    call: &Call<'_>,
+    database: &Database,
+    collection: &Collection,
+) -> ReplyResult {
+    if collection.shape().definition.is_system && !call.is_set("isSystem") {
+        return Err(ErrorNumber::FORBIDDEN.into());
+    }
+    documents.drop_collection(database, collection)?;
+    Ok(success(200, json!({ "id": collection.id.to_string() })))
+}
+
+/// Shows a collection, or of it what the path names.
+pub(super) fn view(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Arc<Collection>,
+) -> ReplyResult {
+    let Some(what) = call.segment(3) else {
+        return Ok(success(200, facts(documents, collection)));
+    };
+    let mut fields = match what {
+        "checksum" => facts(documents, collection),
+        "properties" | "count" | "figures" | "revision" => properties(documents, collection),
+        _ => return Err(unknown_action(what)),
+    };
+    match what {
+        "count" => fields["count"] = json!(collection.count()),
+        "revision" => fields["revision"] = json!(revision_of(collection)),
+        "figures" => {
+            fields["count"] = json!(collection.count());
+            fields["figures"] = figures(documents, collection)?;
+            if call.is_set("details") {
+                // Entries of other indexes are not counted.
+                let count = collection.count();
+                let primary = json!({"type": "primary", "id": 0, "count": count});
+                fields["figures"]["engine"] = json!({"documents": count, "indexes": [primary]});
+            }
+        }
+        "checksum" => {
+            fields["revision"] = json!(revision_of(collection));
+            let checksum = checksum(
+                documents,
+                collection,
+                call.is_set("withRevisions"),
+                call.is_set("withData"),
+            )?;
+            fields["checksum"] = json!(checksum.to_string());
+        }
+        _ => {}
+    }
+    Ok(located(call, success(200, fields)))
+}
+
+/// Gives a collection another name, if the caller has the right to what has that name.
+pub(super) fn rename(
+    documents: &Documents,
+    call: &Call<'_>,
+    database: &Database,
+    collection: &Arc<Collection>,
+    caller: &Identity,
+) -> ReplyResult {
+    let body = call.object()?;
+    let name = body.get("name").and_then(Value::as_str);
+    let name = name.ok_or(ErrorNumber::ILLEGAL_NAME)?;
+    authorize(caller, &database.name, name, Right::Write)?;
+    documents.rename_collection(database, collection, name)?;
+    Ok(located(call, success(200, facts(documents, collection))))
+}
+
+/// Changes of a collection what the path names.
+pub(super) fn change(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Arc<Collection>,
+) -> ReplyResult {
+    let what = call.segment(3).unwrap_or_default();
+    let body = call.object()?;
+    let fields = match what {
+        "properties" => {
+            refuse_unbuilt(&body)?;
+            if let Some(waits) = body.get("waitForSync").and_then(Value::as_bool) {
+                documents.set_wait_for_sync(collection, waits)?;
+            }
+            properties(documents, collection)
+        }
+        "truncate" => {
+            documents.truncate(collection)?;
+            facts(documents, collection)
+        }
+        "load" => {
+            let mut fields = facts(documents, collection);
+            if body.get("count") != Some(&Value::Bool(false)) {
                 fields["count"] = json!(collection.count());
-                fields["figures"] = self.figures(collection)?;
-                if call.is_set("details") {
-                    // Entries of other indexes are not counted.
-                    let count = collection.count();
-                    let primary = json!({"type": "primary", "id": 0, "count": count});
-                    fields["figures"]["engine"] = json!({"documents": count, "indexes": [primary]});
-                }
             }
-            "checksum" => {
-                fields["revision"] = json!(revision_of(collection));
-                let checksum = self.checksum(
-                    collection,
-                    call.is_set("withRevisions"),
-                    call.is_set("withData"),
-                )?;
-                fields["checksum"] = json!(checksum.to_string());
-            }
-            _ => {}
+            fields
         }
-        Ok(located(call, Reply::success(200, fields)))
-    }
-
-    /// Gives a collection another name, if the caller has the right to what has that name.
-    pub(crate) fn rename_collection(
-        &self,
-        call: &Call<'_>,
-        database: &Database,
-        collection: &Arc<Collection>,
-        caller: &Identity,
-    ) -> Answer {
-        let body = call.object()?;
-        let name = body.get("name").and_then(Value::as_str);
-        let name = name.ok_or(ErrorNumber::ILLEGAL_NAME)?;
-        judge(caller, &database.name, name, Right::Write)?;
-        self.documents.rename_collection(database, collection, name)?;
-        Ok(located(call, Reply::success(200, self.facts(collection))))
-    }
-
-    /// Changes of a collection what the path names.
-    pub(crate) fn collection_change(
-        &self,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-    ) -> Answer {
-        let what = call.segment(3).unwrap_or_default();
-        let body = call.object()?;
-        let fields = match what {
-            "properties" => {
-                refuse_unbuilt(&body)?;
-                if let Some(waits) = body.get("waitForSync").and_then(Value::as_bool) {
-                    self.documents.set_wait_for_sync(collection, waits)?;
-                }
-                self.properties(collection)
-            }
-            "truncate" => {
-                self.documents.truncate(collection)?;
-                self.facts(collection)
-            }
-            "load" => {
-                let mut fields = self.facts(collection);
-                if body.get("count") != Some(&Value::Bool(false)) {
-                    fields["count"] = json!(collection.count());
-                }
-                fields
-            }
-            "unload" | "compact" => self.facts(collection),
-            "loadIndexesIntoMemory" | "recalculateCount" => json!({ "result": true }),
-            "responsibleShard" => {
-                let message = "this is not a cluster";
-                return Err(DocumentError::new(ErrorNumber(1471), message));
-            }
-            _ => return Err(unknown_action(what)),
-        };
-        Ok(located(call, Reply::success(200, fields)))
-    }
-
-    /// What every answer about a collection says.
-    pub(crate) fn facts(&self, collection: &Collection) -> Value {
-        let shape = collection.shape();
-        let definition = &shape.definition;
-        let unique_id = if definition.is_system {
-            definition.name.clone()
-        } else {
-            format!("{}/{}", self.documents.identity(), definition.id)
-        };
-        json!({
-            "id": definition.id.to_string(),
-            "name": definition.name,
-            "status": 3,
-            "type": definition.kind.number(),
-            "isSystem": definition.is_system,
-            "globallyUniqueId": unique_id,
-        })
-    }
-
-    fn properties(&self, collection: &Collection) -> Value {
-        let shape = collection.shape();
-        let mut fields = self.facts(collection);
-        let more = json!({
-            "waitForSync": shape.definition.wait_for_sync,
-            "writeConcern": 1,
-            "schema": null,
-            "computedValues": null,
-            "cacheEnabled": false,
-            "keyOptions": {
-                "type": "traditional",
-                "allowUserKeys": shape.definition.allow_user_keys,
-                "lastValue": collection.last_number(),
-            },
-            "statusString": "loaded",
-            "usesRevisionsAsDocumentIds": true,
-            "syncByRevision": true,
-            "supportsRBAC": true,
-            "isSmartChild": false,
-            "internalValidatorType": 0,
-            "objectId": shape.definition.storage.to_string(),
-        });
-        if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
-            fields.extend(more);
+        "unload" | "compact" => facts(documents, collection),
+        "loadIndexesIntoMemory" | "recalculateCount" => json!({ "result": true }),
+        "responsibleShard" => {
+            let message = "this is not a cluster";
+            return Err(DocumentError::new(ErrorNumber(1471), message));
         }
-        fields
-    }
+        _ => return Err(unknown_action(what)),
+    };
+    Ok(located(call, success(200, fields)))
+}
 
-    fn figures(&self, collection: &Arc<Collection>) -> Result<Value, DocumentError> {
-        let shape = collection.shape();
-        let sizes = self.documents.sizes(&shape)?;
-        Ok(json!({
-            "indexes": {
-                "count": 1 + shape.readable_indexes().count(),
-                "size": sizes.index_bytes,
-            },
-            "documentsSize": sizes.document_bytes,
-            "cacheInUse": false,
-            "cacheSize": 0,
-            "cacheUsage": 0,
-        }))
-    }
+/// The members of every reply about a collection.
+fn facts(documents: &Documents, collection: &Collection) -> Value {
+    let shape = collection.shape();
+    let definition = &shape.definition;
+    let unique_id = if definition.is_system {
+        definition.name.clone()
+    } else {
+        format!("{}/{}", documents.identity(), definition.id)
+    };
+    json!({
+        "id": definition.id.to_string(),
+        "name": definition.name,
+        "status": 3,
+        "type": definition.kind.number(),
+        "isSystem": definition.is_system,
+        "globallyUniqueId": unique_id,
+    })
+}
 
-    /// A sum over all documents in which their order does not matter; zero if there are none.
-    fn checksum(
-        &self,
-        collection: &Collection,
-        with_revisions: bool,
-        with_data: bool,
-    ) -> Result<u64, DocumentError> {
-        let shape = collection.shape();
-        let mut checksum = 0;
-        self.documents.for_each(&shape, |key, object| {
-            let mut one = pellucid_document::hash(key);
-            if with_revisions {
-                one = one.wrapping_add(object.head.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            }
-            if with_data {
-                let document = document_of(&shape, object)?;
-                one = one.wrapping_add(pellucid_document::hash_of_data(&document));
-            }
-            checksum ^= one;
-            Ok(())
-        })?;
-        Ok(checksum)
+fn properties(documents: &Documents, collection: &Collection) -> Value {
+    let shape = collection.shape();
+    let mut fields = facts(documents, collection);
+    let more = json!({
+        "waitForSync": shape.definition.wait_for_sync,
+        "writeConcern": 1,
+        "schema": null,
+        "computedValues": null,
+        "cacheEnabled": false,
+        "keyOptions": {
+            "type": "traditional",
+            "allowUserKeys": shape.definition.allow_user_keys,
+            "lastValue": collection.last_number(),
+        },
+        "statusString": "loaded",
+        "usesRevisionsAsDocumentIds": true,
+        "syncByRevision": true,
+        "supportsRBAC": true,
+        "isSmartChild": false,
+        "internalValidatorType": 0,
+        "objectId": shape.definition.storage.to_string(),
+    });
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+        fields.extend(more);
     }
+    fields
+}
 
-    /// Answers a call to `/_api/database…`.
-    pub(crate) fn database_call(&self, call: &Call<'_>, caller: &Identity) -> Answer {
-        // Whoever asks in a database that is not there is told that first.
-        self.documents.database(call.database())?;
-        let is_system = call.database() == SYSTEM_DATABASE;
-        match (call.method, call.segment(2)) {
-            (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),
-            (Method::Get, None | Some("user")) => {
-                let may = |name: &String| caller.may(Scope::Database(name), Right::Read);
-                let names: Vec<_> =
-                    self.documents.database_names().into_iter().filter(may).collect();
-                Ok(Reply::success(200, json!({ "result": names })))
-            }
-            (Method::Post | Method::Delete, _) if !is_system => {
-                Err(ErrorNumber::USE_SYSTEM_DATABASE.into())
-            }
-            (Method::Post, None) => {
-                let body = call.object()?;
-                let name = body.get("name").and_then(Value::as_str);
-                let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
-                self.documents.create_database(name)?;
-                self.make_users_of(name, &body);
-                Ok(Reply::success(201, json!({ "result": true })))
-            }
-            (Method::Delete, Some(name)) => {
-                self.documents.drop_database(name)?;
-                Ok(Reply::success(200, json!({ "result": true })))
-            }
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+fn figures(documents: &Documents, collection: &Arc<Collection>) -> Result<Value, DocumentError> {
+    let shape = collection.shape();
+    let sizes = pellucid_document::sizes(documents, &shape)?;
+    Ok(json!({
+        "indexes": {
+            "count": 1 + shape.readable_indexes().count(),
+            "size": sizes.index_bytes,
+        },
+        "documentsSize": sizes.document_bytes,
+        "cacheInUse": false,
+        "cacheSize": 0,
+        "cacheUsage": 0,
+    }))
+}
+
+/// A sum over all documents in which their order does not matter; zero if there are none.
+fn checksum(
+    documents: &Documents,
+    collection: &Collection,
+    with_revisions: bool,
+    with_data: bool,
+) -> Result<u64, DocumentError> {
+    let shape = collection.shape();
+    let mut checksum = 0;
+    pellucid_document::for_each(documents, &shape, |key, object| {
+        let mut one = pellucid_document::hash(key);
+        if with_revisions {
+            one = one.wrapping_add(object.head.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         }
+        if with_data {
+            let document = document_of(&shape, object)?;
+            one = one.wrapping_add(pellucid_document::hash_of_data(&document));
+        }
+        checksum ^= one;
+        Ok(())
+    })?;
+    Ok(checksum)
+}
+
+/// Answers a call to `/_api/database…`.
+pub(super) fn answer_databases(
+    documents: &Documents,
+    accounts: &Accounts,
+    call: &Call<'_>,
+    caller: &Identity,
+) -> ReplyResult {
+    // Whoever asks in a database that is not there is told that first.
+    documents.database(call.database())?;
+    let is_system = call.database() == SYSTEM_DATABASE;
+    match (call.method, call.segment(2)) {
+        (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),
+        (Method::Get, None | Some("user")) => {
+            let may = |name: &String| caller.may(Scope::Database(name), Right::Read);
+            let names: Vec<_> = documents.database_names().into_iter().filter(may).collect();
+            Ok(success(200, json!({ "result": names })))
+        }
+        (Method::Post | Method::Delete, _) if !is_system => {
+            Err(ErrorNumber::USE_SYSTEM_DATABASE.into())
+        }
+        (Method::Post, None) => {
+            let body = call.object()?;
+            let name = body.get("name").and_then(Value::as_str);
+            let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
+            documents.create_database(name)?;
+            make_users(accounts, name, &body);
+            Ok(success(201, json!({ "result": true })))
+        }
+        (Method::Delete, Some(name)) => {
+            documents.drop_database(name)?;
+            Ok(success(200, json!({ "result": true })))
+        }
+        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
 }
 
 /// Shows a database.
-pub(crate) fn current_database(database: &Database) -> Reply {
+pub(super) fn current_database(database: &Database) -> Reply {
     let result = json!({
         "id": database.id.to_string(),
         "name": database.name,
         "isSystem": database.name == SYSTEM_DATABASE,
         "path": "none",
     });
-    Reply::success(200, json!({ "result": result }))
+    success(200, json!({ "result": result }))
 }
 
 fn located(call: &Call<'_>, reply: Reply) -> Reply {

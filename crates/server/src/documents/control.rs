@@ -9,7 +9,7 @@ use pellucid_clock::Stopwatch;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_thread::{Mutex, MutexGuard};
 
-use super::queries::{Running, stopwatch};
+use super::running::{Running, beginning, stopwatch};
 
 /// Bytes of a query's text in a description.
 const TEXT_BYTES_MAX: usize = 200;
@@ -21,28 +21,28 @@ pub(crate) struct Control(Arc<State>);
 struct State {
     kill: KillSwitch,
     since: Stopwatch,
-    /// How long the call may take.
+    /// The longest time that the call may take.
     longest: Option<Duration>,
     /// Method and path.
-    what: String,
+    path: String,
     /// The query that the call runs.
     query: Mutex<Option<Arc<Running>>>,
 }
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Control").field(&self.0.what).finish()
+        formatter.debug_tuple("Control").field(&self.0.path).finish()
     }
 }
 
 impl Control {
     /// Control of a call that begins now, and takes no longer than `longest` unless that is zero.
-    pub(crate) fn new(what: String, longest: Duration) -> Control {
+    pub(crate) fn new(path: String, longest: Duration) -> Control {
         Control(Arc::new(State {
             kill: KillSwitch::default(),
             since: stopwatch(),
             longest: (!longest.is_zero()).then_some(longest),
-            what,
+            path,
             query: Mutex::default(),
         }))
     }
@@ -55,7 +55,7 @@ impl Control {
         }
     }
 
-    /// What ends the call, for work that looks at it by itself.
+    /// The switch that ends the call, for work that looks at it by itself.
     pub(crate) fn kill_switch(&self) -> KillSwitch {
         self.0.kill.clone()
     }
@@ -93,14 +93,10 @@ impl Control {
     /// The call in words, for the log.
     fn describe(&self) -> String {
         let seconds = self.0.since.elapsed_ns() as f64 / 1e9;
-        let mut text = format!("{}, for {seconds:.1} s", self.0.what);
+        let mut text = format!("{}, for {seconds:.1} s", self.0.path);
         if let Some(query) = &*self.query() {
             let (id, database) = (query.id, &query.database);
-            let mut end = query.query.len().min(TEXT_BYTES_MAX);
-            while !query.query.is_char_boundary(end) {
-                end -= 1;
-            }
-            let (owner, asked) = (query.owner.name(), &query.query[..end]);
+            let (owner, asked) = (query.owner.name(), beginning(&query.query, TEXT_BYTES_MAX));
             text += &format!(", query {id} of `{owner}` in `{database}`: {asked}");
         }
         text
@@ -121,7 +117,7 @@ pub(crate) struct Calls {
 struct Listed {
     calls: HashMap<u64, Control>,
     begun: u64,
-    /// Whether the server stops, and each call that still begins ends at once.
+    /// The server stops, and each call that still begins ends at once.
     is_ending: bool,
 }
 

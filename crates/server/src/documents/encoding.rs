@@ -13,7 +13,7 @@ const FIRST_BYTES: usize = 1 << 10;
 /// Bytes that one byte of a value is as JSON at most: a control character is `\u0000`.
 const ENCODED_PER_BYTE: usize = 6;
 
-/// What a value without bytes of its own is at most as JSON: a number.
+/// Bytes of a number as JSON at most: a value without bytes of its own.
 const NUMBER_BYTES_MAX: usize = 32;
 
 /// Room that a writer of JSON asks for beyond what it writes.
@@ -28,7 +28,7 @@ pub(super) struct Encoding<'a> {
     memory: Share,
     /// Bytes of the body's capacity that count in `memory`, or need not.
     counted_bytes: usize,
-    /// What ends the call, on threads where that can be.
+    /// Ends the call from elsewhere, on threads where that can be.
     control: Option<&'a Control>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Encoding<'a> {
         self.body.len()
     }
 
-    /// What is written so far, to be changed in place.
+    /// The body so far, to be changed in place.
     pub(super) fn body_mut(&mut self) -> &mut Vec<u8> {
         &mut self.body
     }

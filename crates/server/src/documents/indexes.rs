@@ -1,94 +1,106 @@
 //! `/_api/index`.
 
+use std::sync::Arc;
+
 use pellucid_document::{
-    Collection, DocumentError, ErrorNumber, Index, IndexDefinition, IndexKind, IndexState,
-    find_index,
+    Collection, DocumentError, Documents, ErrorNumber, Index, IndexDefinition, IndexKind,
+    IndexState, find_index,
 };
 use serde_json::{Map, Value, json};
 
-use crate::access::Identity;
-
-use super::api::DocumentApi;
-use super::call::{Call, Method};
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::memory::RequestMemory;
 use super::owner::Owner;
-use super::queries::Running;
-use super::reply::Reply;
-
-type Answer = Result<Reply, DocumentError>;
+use super::reply::{error_as, success};
+use super::running::{Running, RunningQueries};
+use crate::access::Identity;
+use crate::reply::Reply;
+use crate::routes::Method;
 
 /// Index types that there are elsewhere, and not here.
 const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
-impl DocumentApi {
-    /// Answers a call to one index of a collection. For threads that may block.
-    pub(crate) fn index_call(&self, call: &Call<'_>, collection: &Collection) -> Answer {
-        let id = call.part("{index}").unwrap_or_default();
-        match call.method {
-            Method::Get => Ok(Reply::success(200, one_index(collection, id)?)),
-            Method::Delete => self.drop_index(collection, id),
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-        }
-    }
-
-    /// Answers a call to the indexes of a collection. For threads that may block.
-    pub(crate) fn indexes_call(
-        &self,
-        call: &Call<'_>,
-        collection: &Collection,
-        caller: &Identity,
-    ) -> Answer {
-        match call.method {
-            Method::Get => Ok(list(collection)),
-            // Errors are 400 here, whatever their number.
-            Method::Post => {
-                let created = self.create_index(call, collection, caller);
-                Ok(created.unwrap_or_else(|error| match error.number {
-                    ErrorNumber::NOT_IMPLEMENTED
-                    | ErrorNumber::COLLECTION_NOT_FOUND
-                    | ErrorNumber::STORE_FULL
-                    | ErrorNumber::READ_ONLY
-                    | ErrorNumber::QUERY_KILLED
-                    | ErrorNumber::INTERNAL => Reply::error(&error),
-                    _ => Reply::error_as(400, &error),
-                }))
-            }
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-        }
-    }
-
-    /// Makes an index. It takes as long as the collection is large, and is listed and ended as a
-    /// query is.
-    fn create_index(&self, call: &Call<'_>, collection: &Collection, caller: &Identity) -> Answer {
-        let wanted = wanted_index(&call.object()?)?;
-        let text = format!("create an index of {}", collection.name());
-        let id = self.documents.next_tick()?;
-        let owner = Owner::of(caller);
-        let running =
-            Running::beside_queries(id, call.database(), text, owner, self.memory_of_call());
-        let listed = self.queries.begin(running);
-        let goes_on = || listed.check();
-        let made = self.documents.create_index_while(collection, wanted, &goes_on);
-        let (definition, is_new) = made?;
-        let mut fields = describe(&collection.name(), &definition);
-        fields["isNewlyCreated"] = json!(is_new);
-        Ok(Reply::success(if is_new { 201 } else { 200 }, fields))
-    }
-
-    fn drop_index(&self, collection: &Collection, id: &str) -> Answer {
-        let shape = collection.shape();
-        let number = match (id, find_index(&shape, id)) {
-            ("0" | "primary", _) => 0,
-            (_, Some(index)) => index.definition.id,
-            (_, None) => return Err(ErrorNumber::INDEX_NOT_FOUND.into()),
-        };
-        self.documents.drop_index(collection, number)?;
-        let id = format!("{}/{number}", shape.definition.name);
-        Ok(Reply::success(200, json!({ "id": id })))
+/// Answers a call to one index of a collection. For threads that may block.
+pub(super) fn answer_one(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Collection,
+) -> ReplyResult {
+    let id = call.part("{index}").unwrap_or_default();
+    match call.method {
+        Method::Get => Ok(success(200, one_index(collection, id)?)),
+        Method::Delete => drop_index(documents, collection, id),
+        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
 }
 
-/// What a body asks for.
+/// Answers a call to the indexes of a collection. For threads that may block.
+pub(super) fn answer_all(
+    documents: &Documents,
+    running: &Arc<RunningQueries>,
+    memory: &RequestMemory,
+    call: &Call<'_>,
+    collection: &Collection,
+    caller: &Identity,
+) -> ReplyResult {
+    match call.method {
+        Method::Get => Ok(list(collection)),
+        // Errors are 400 here, whatever their number.
+        Method::Post => {
+            let created = create(documents, running, memory, call, collection, caller);
+            Ok(created.unwrap_or_else(|error| match error.number {
+                ErrorNumber::NOT_IMPLEMENTED
+                | ErrorNumber::COLLECTION_NOT_FOUND
+                | ErrorNumber::STORE_FULL
+                | ErrorNumber::READ_ONLY
+                | ErrorNumber::QUERY_KILLED
+                | ErrorNumber::INTERNAL => error.into(),
+                _ => error_as(400, &error),
+            }))
+        }
+        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+    }
+}
+
+/// Makes an index. It takes as long as the collection is large, and is listed and ended as a
+/// query is.
+fn create(
+    documents: &Documents,
+    running: &Arc<RunningQueries>,
+    memory: &RequestMemory,
+    call: &Call<'_>,
+    collection: &Collection,
+    caller: &Identity,
+) -> ReplyResult {
+    let wanted = wanted_index(&call.object()?)?;
+    let text = format!("create an index of {}", collection.name());
+    let id = documents.next_tick()?;
+    let owner = Owner::of(caller);
+    let task = Running::beside_queries(id, call.database(), text, owner, memory.of_call());
+    let listed = running.begin(task);
+    let goes_on = || listed.check();
+    let made = pellucid_document::create_index_while(documents, collection, wanted, &goes_on);
+    let (definition, is_new) = made?;
+    let mut fields = describe(&collection.name(), &definition);
+    fields["isNewlyCreated"] = json!(is_new);
+    Ok(success(if is_new { 201 } else { 200 }, fields))
+}
+
+fn drop_index(documents: &Documents, collection: &Collection, id: &str) -> ReplyResult {
+    let shape = collection.shape();
+    let number = match (id, find_index(&shape, id)) {
+        ("0" | "primary", _) => 0,
+        (_, Some(index)) => index.definition.id,
+        (_, None) => return Err(ErrorNumber::INDEX_NOT_FOUND.into()),
+    };
+    pellucid_document::drop_index(documents, collection, number)?;
+    let id = format!("{}/{number}", shape.definition.name);
+    Ok(success(200, json!({ "id": id })))
+}
+
+/// The definition that a body asks for.
 fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentError> {
     let bad = |what: &str| {
         DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
@@ -145,7 +157,7 @@ fn list(collection: &Collection) -> Reply {
     indexes.extend(own.map(|index| describe(name, &index.definition)));
     let by_id = indexes.iter().filter_map(|index| Some((index["id"].as_str()?, index.clone())));
     let by_id: Map<String, Value> = by_id.map(|(id, index)| (id.to_owned(), index)).collect();
-    Reply::success(200, json!({ "indexes": indexes, "identifiers": by_id }))
+    success(200, json!({ "indexes": indexes, "identifiers": by_id }))
 }
 
 fn one_index(collection: &Collection, id: &str) -> Result<Value, DocumentError> {

@@ -1,6 +1,6 @@
-//! Memory of requests: what calls take of the server's budget, and how much there is of it.
+//! Memory of requests: shares of the server's budget, and the size of the budget.
 
-use pellucid_budget::OverBudget;
+use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_document::{DocumentError, ErrorNumber};
 use rustix::process::{Resource, getrlimit};
 
@@ -12,6 +12,48 @@ const ADDRESS_SPACE_PART: usize = 4;
 
 /// And no less than this.
 const MEMORY_BYTES_MIN: usize = 256 << 20;
+
+/// Bytes that one byte of a query's body takes in parsed forms at most, before those that are not
+/// needed any more are gone: the packed document, and its bind variables apart.
+const PARSED_PER_BYTE: usize = 6;
+
+/// A body up to this size is parsed without a look at the memory for requests.
+const UNCOUNTED_BODY_BYTES: usize = 4 << 10;
+
+/// The memory of the document API's calls.
+#[derive(Clone)]
+pub(crate) struct RequestMemory {
+    budget: Budget,
+    call_bytes_max: usize,
+}
+
+impl RequestMemory {
+    /// Memory of `budget`, of which one call takes no more than `call_bytes_max`.
+    pub(super) fn new(budget: Budget, call_bytes_max: usize) -> RequestMemory {
+        RequestMemory { budget, call_bytes_max }
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The memory of one call: none yet.
+    pub(super) fn of_call(&self) -> Share {
+        self.budget.share(self.call_bytes_max)
+    }
+
+    /// The memory for parsing a body, taken.
+    ///
+    /// # Errors
+    /// 32 if there is less.
+    pub(super) fn of_body(&self, body: &[u8]) -> Result<Share, DocumentError> {
+        let mut memory = self.of_call();
+        if body.len() > UNCOUNTED_BODY_BYTES {
+            memory.take(body.len().saturating_mul(PARSED_PER_BYTE)).map_err(over_budget)?;
+        }
+        Ok(memory)
+    }
+}
 
 /// The error of a call that cannot have memory.
 pub(super) fn over_budget(error: OverBudget) -> DocumentError {

@@ -15,7 +15,7 @@ impl Owner {
         Owner(caller.clone())
     }
 
-    /// Whether `caller` is the owner, or the superuser.
+    /// `caller` is the owner, or the superuser.
     pub(crate) fn is(&self, caller: &Identity) -> bool {
         match (&self.0, caller) {
             (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
@@ -24,12 +24,12 @@ impl Owner {
         }
     }
 
-    /// Whether `caller` may see what was asked: its owner, and administrators.
+    /// `caller` may see the text: its owner, and administrators.
     pub(crate) fn shows_to(&self, caller: &Identity) -> bool {
         self.is(caller) || caller.may(Scope::Admin, Right::Read)
     }
 
-    /// Whether `caller` may end or remove it: its owner, and administrators who may write.
+    /// `caller` may end or remove it: its owner, and administrators who may write.
     pub(crate) fn yields_to(&self, caller: &Identity) -> bool {
         self.is(caller) || caller.may(Scope::Admin, Right::Write)
     }

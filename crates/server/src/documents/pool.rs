@@ -32,23 +32,23 @@ const THREADS_PER_CORE: usize = 4;
 /// Threads that stand in for others that wait without working, at most.
 const STAND_INS_MAX: usize = 1_024;
 
-/// How long a call waits while all threads are busy before a further one is started.
+/// Time that a call waits while all threads are busy before a further one is started.
 const STALL: Duration = Duration::from_secs(1);
 
 /// Further threads, at most.
 const FURTHER_MAX: usize = 56;
 
-/// How long a further thread waits for something to do before it ends.
+/// Time that a further thread waits for something to do before it ends.
 const FURTHER_REST: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce(u64) + Send>;
 
-/// What a thread is there for.
+/// The reason for a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Duty {
     Regular,
     /// It stands in for one that waits.
-    In,
+    StandIn,
     /// It was started because the others were busy for long.
     Further,
 }
@@ -111,7 +111,7 @@ impl Pool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = Pool { shared };
         for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
-            pool.shared.start(format!("pellucid-call-{number}"), Standing::Regular)?;
+            pool.shared.start(format!("pellucid-call-{number}"), Duty::Regular)?;
         }
         let shared = Arc::clone(&pool.shared);
         let watch = std::thread::Builder::new().name("pellucid-call-watch".to_owned());
@@ -119,8 +119,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// What a call tells when it begins to wait without working, as `SLEEP` does, with true, and
-    /// when it goes on: meanwhile another thread stands in for its own.
+    /// Takes note of a call that begins to wait without working (true), as `SLEEP` does, or goes
+    /// on: meanwhile another thread stands in for its own.
     pub(crate) fn resting(&self) -> Arc<dyn Fn(bool) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |begins| shared.rest(begins))
@@ -167,12 +167,12 @@ impl Pool {
         self.shared.arrived.notify_one();
     }
 
-    /// How long the call waited that a thread took last, in nanoseconds.
+    /// The wait of the call that a thread took last, in nanoseconds.
     pub(crate) fn last_queued_ns(&self) -> u64 {
         self.shared.last_queued_ns.load(Ordering::Relaxed)
     }
 
-    /// Whether three quarters of the places are taken.
+    /// Three quarters of the places are taken.
     pub(crate) fn is_busy(&self) -> bool {
         self.shared.queue().jobs.len() * 4 >= self.shared.queued_calls_max * 3
     }
@@ -215,18 +215,18 @@ impl Shared {
         }
         queue.stand_ins += 1;
         drop(queue);
-        if self.start("pellucid-call-in".to_owned(), Standing::In).is_err() {
+        if self.start("pellucid-call-in".to_owned(), Duty::StandIn).is_err() {
             // The system has no room for it: calls wait longer.
             self.queue().stand_ins -= 1;
         }
     }
 
     /// Starts a thread.
-    fn start(self: &Arc<Self>, name: String, standing: Standing) -> io::Result<()> {
+    fn start(self: &Arc<Self>, name: String, duty: Duty) -> io::Result<()> {
         let shared = Arc::clone(self);
         self.queue().threads += 1;
         let work = move || {
-            shared.work(standing);
+            shared.work(duty);
             shared.queue().threads -= 1;
             shared.ended.notify_all();
         };
@@ -250,7 +250,7 @@ impl Shared {
             if left.is_zero() && queue.idle == 0 && queue.further < FURTHER_MAX {
                 queue.further += 1;
                 drop(queue);
-                let started = self.start("pellucid-call-more".to_owned(), Standing::Further);
+                let started = self.start("pellucid-call-more".to_owned(), Duty::Further);
                 queue = self.queue();
                 queue.further -= usize::from(started.is_err());
             }
@@ -261,8 +261,8 @@ impl Shared {
         }
     }
 
-    fn work(&self, standing: Standing) {
-        while let Some(queued) = self.next(standing) {
+    fn work(&self, duty: Duty) {
+        while let Some(queued) = self.next(duty) {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             let _taken_up = queued.put_down.take_up(Phase::Execute.label());
@@ -295,10 +295,10 @@ impl Shared {
     }
 
     /// The next job; nothing if the thread is not needed any more.
-    fn next(&self, standing: Standing) -> Option<Queued> {
+    fn next(&self, duty: Duty) -> Option<Queued> {
         let (mut queue, mut is_rested) = (self.queue(), false);
         loop {
-            if standing == Standing::In && (queue.stand_ins > queue.resting || queue.is_closed) {
+            if duty == Duty::StandIn && (queue.stand_ins > queue.resting || queue.is_closed) {
                 queue.stand_ins -= 1;
                 self.pass_on(&queue);
                 return None;
@@ -306,14 +306,14 @@ impl Shared {
             if let Some(queued) = self.take(&mut queue) {
                 return Some(queued);
             }
-            if queue.is_closed || (standing == Standing::Further && is_rested) {
-                queue.further -= usize::from(standing == Standing::Further);
+            if queue.is_closed || (duty == Duty::Further && is_rested) {
+                queue.further -= usize::from(duty == Duty::Further);
                 return None;
             }
             let next_due = queue.due.first_key_value().map(|((at, _), _)| *at);
             let until_due = next_due
                 .map(|at| Duration::from_nanos(self.clock.nanoseconds(at.since(self.clock.now()))));
-            let most = (standing == Standing::Further).then_some(FURTHER_REST);
+            let most = (duty == Duty::Further).then_some(FURTHER_REST);
             queue.idle += 1;
             (queue, is_rested) = match until_due.into_iter().chain(most).min() {
                 None => (self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner), false),

@@ -1,4 +1,4 @@
-//! What an operator can set of the document API.
+//! Settings of the document API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use pellucid_aql::REPORTED_VERSION;
 
 use super::pool::QUEUED_CALLS_MAX;
 
-/// How long a query may run at most, unless the operator says otherwise.
+/// The longest time that a query may run, unless the operator says otherwise.
 const QUERY_RUNTIME_MAX: Duration = Duration::from_secs(3_600);
 
-/// How much memory a query may take, unless the operator says otherwise: 512 MiB.
+/// Memory that a query may take, unless the operator says otherwise: 512 MiB.
 const QUERY_MEMORY_MAX: usize = 512 << 20;
 
 /// See the module.
@@ -18,7 +18,7 @@ const QUERY_MEMORY_MAX: usize = 512 << 20;
 pub struct DocumentSettings {
     /// Bytes from which on an answer is compressed for a client that offers it; zero for never.
     pub compressed_from_bytes: usize,
-    /// How long a query may run that does not say, and at most; zero for as long as it takes.
+    /// The longest time that a query may run, and that of one that does not say; zero for no limit.
     pub query_runtime_max: Duration,
     /// Bytes of memory that a query may take that does not say, and at most; other calls that build
     /// an answer as well.

@@ -1,5 +1,5 @@
-//! What slow queries spent their time on. The account of requests says that a query was slow; which
-//! node of its plan that was, and why, is noted here by the number of the request, for a while.
+//! The time of slow queries by the nodes of their plans, noted for a while by the number of the
+//! request. The account of requests says that a query was slow, and not why.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -10,7 +10,8 @@ use pellucid_document::{QueryData, StoreAccount};
 use pellucid_thread::Mutex;
 use serde_json::{Value, json};
 
-use super::extra;
+use super::query_extra::store_account;
+use super::running::beginning;
 
 /// Queries that are noted, the newest: as many as the account keeps of slow requests, and more.
 const NOTED_MAX: usize = 1_024;
@@ -49,7 +50,7 @@ impl SlowQuery {
         let nodes: Vec<_> = self.nodes.iter().map(node).collect();
         let mut shown = json!({ "reason": self.slowest, "nodes": nodes });
         if let Some(account) = &self.store {
-            shown["store"] = extra::shown(account);
+            shown["store"] = store_account(account);
         }
         if with_text {
             shown["text"] = json!(self.text);
@@ -76,7 +77,7 @@ impl SlowQueries {
         nodes.truncate(NODES_MAX);
         let noted = SlowQuery {
             request,
-            text: beginning(text),
+            text: beginning(text, TEXT_BYTES_MAX).to_owned(),
             nodes,
             slowest: format!("node {} ({}): {why}", slowest.id, slowest.name),
             store: data.store_account(),
@@ -104,14 +105,6 @@ impl SlowQueries {
     }
 }
 
-fn beginning(text: &str) -> String {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,8 +112,8 @@ mod tests {
     #[test]
     fn a_text_is_cut_between_characters() {
         let text = "ü".repeat(TEXT_BYTES_MAX);
-        assert_eq!(beginning(&text).len(), TEXT_BYTES_MAX);
-        assert_eq!(beginning(&format!("x{text}")).len(), TEXT_BYTES_MAX - 1);
-        assert_eq!(beginning("RETURN 1"), "RETURN 1");
+        assert_eq!(beginning(&text, TEXT_BYTES_MAX).len(), TEXT_BYTES_MAX);
+        assert_eq!(beginning(&format!("x{text}"), TEXT_BYTES_MAX).len(), TEXT_BYTES_MAX - 1);
+        assert_eq!(beginning("RETURN 1", TEXT_BYTES_MAX), "RETURN 1");
     }
 }

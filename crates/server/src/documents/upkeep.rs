@@ -1,5 +1,5 @@
-//! The thread that removes what was given up, and documents and cursors whose time is over. Where
-//! another process serves the documents of the store, it waits until they are free.
+//! The thread that removes garbage, and expired documents and cursors. Where another process serves
+//! the documents of the store, it waits until they are free.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pellucid_thread::{Job, Recurring};
 
 use crate::log::Log;
 
-use super::api::DocumentApi;
+use super::cursors::Cursors;
 
 /// Time between two looks for documents whose time is over, in steps of [`REST`].
 const STEPS_BETWEEN_EXPIRIES: u32 = 30;
@@ -23,12 +23,16 @@ const REST: Duration = Duration::from_secs(1);
 const STEPS_MAX: usize = 64;
 
 /// Starts the thread.
-pub(crate) fn keep_up(api: &DocumentApi, log: Log) -> io::Result<Recurring> {
+pub(super) fn start(
+    documents: &Arc<Documents>,
+    cursors: &Arc<Cursors>,
+    log: Log,
+) -> io::Result<Recurring> {
     static UPKEEP: Job = Job::new("upkeep");
-    let (documents, queries) = (Arc::clone(&api.documents), Arc::clone(&api.queries));
+    let (documents, cursors) = (Arc::clone(documents), Arc::clone(cursors));
     let (mut step, mut refusal) = (0, None);
     Recurring::start("pellucid-upkeep", &UPKEEP, REST, move || {
-        queries.remove_expired(WallTime::now().unix_ms());
+        cursors.remove_expired(WallTime::now().unix_ms());
         step = (step + 1) % STEPS_BETWEEN_EXPIRIES;
         let refused = documents.serve().err().map(|error| error.to_string());
         if refused != refusal {
@@ -54,7 +58,7 @@ fn look_after(documents: &Arc<Documents>, expires: bool) -> pellucid_document::R
     if expires {
         let now_seconds = WallTime::now().unix_ms() as f64 / 1e3;
         for _ in 0..STEPS_MAX {
-            if documents.remove_expired(now_seconds)? == 0 {
+            if pellucid_document::remove_expired(documents, now_seconds)? == 0 {
                 break;
             }
         }

@@ -15,11 +15,14 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use document_routes::DOCUMENT_ROUTES;
+pub(crate) use document_routes::{DOCUMENT_ROUTES, DOCUMENTS_BYTES_MAX};
 pub(crate) use methods::{Method, Methods};
 pub(crate) use need::Need;
 pub(crate) use path::{Path, decode};
-pub(crate) use route::{BodyLimit, DocumentHandler, Handler, Missing, Route, Runs};
+pub(crate) use route::{
+    BodyLimit, CollectionCall, DatabaseCall, DocumentHandler, Handler, Missing, Route, Runs,
+    ServerCall,
+};
 pub(crate) use server_routes::{ENTITY_ROUTES, SERVER_ROUTES};
 pub(crate) use target::Target;
 

@@ -1,8 +1,5 @@
 //! A row of the table of routes.
 
-use std::sync::Arc;
-
-use pellucid_document::{Collection, Database};
 use pellucid_http::Request;
 
 use super::methods::{Method, Methods};
@@ -11,11 +8,13 @@ use super::path::Path;
 use crate::access::Right;
 use crate::admin::AdminApi;
 use crate::answer::Handling;
-use crate::documents::{Answer, Calling, DocumentApi};
 use crate::names::Operation;
 
 /// The last part of a path that may have more segments, or none.
 const ANY_SEGMENTS: &str = "*";
+
+/// Bytes that bodies of the document API may have, if they have neither documents nor queries.
+pub(super) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -95,19 +94,57 @@ pub(crate) enum Handler {
     Missing(Missing),
 }
 
-pub(super) type ServerCallHandler = fn(&Arc<DocumentApi>, Calling<'_>) -> Answer;
-pub(super) type DatabaseHandler = fn(&Arc<DocumentApi>, Calling<'_>, &Arc<Database>) -> Answer;
-pub(super) type CollectionHandler =
-    fn(&Arc<DocumentApi>, Calling<'_>, &Arc<Database>, &Arc<Collection>) -> Answer;
-
-/// A handler of the document API. What it is about comes from [`DocumentApi::answer`], which finds
-/// it and judges the caller: a handler has no other way to it.
+/// A call of the document API, by the object that it is about. The API finds the object and
+/// authorises the caller: a handler has no other way to it.
 #[derive(Clone, Copy)]
 pub(crate) enum DocumentHandler {
     /// About no database.
-    Server(ServerCallHandler),
-    Database(DatabaseHandler),
-    Collection(CollectionHandler),
+    Server(ServerCall),
+    Database(DatabaseCall),
+    Collection(CollectionCall),
+}
+
+/// A call about no database.
+#[derive(Clone, Copy)]
+pub(crate) enum ServerCall {
+    Databases,
+    Users,
+    Version,
+    Admin,
+    /// Grants of users, which are refused.
+    Grants,
+    /// A path that lacks something, which is refused with the line of its row.
+    Incomplete,
+    /// A path that lacks an index.
+    BadIndex,
+}
+
+/// A call about a database.
+#[derive(Clone, Copy)]
+pub(crate) enum DatabaseCall {
+    Cursors,
+    Explain,
+    Queries,
+    ListCollections,
+    CreateCollection,
+    Current,
+    Unimplemented,
+}
+
+/// A call about a collection.
+#[derive(Clone, Copy)]
+pub(crate) enum CollectionCall {
+    /// One document, or an array to insert.
+    Document,
+    /// An array of documents.
+    Array,
+    Import,
+    Indexes,
+    Index,
+    Show,
+    Change,
+    Rename,
+    Drop,
 }
 
 /// Why there is no route.
@@ -178,19 +215,19 @@ impl Route {
     }
 
     /// A row of the document API about no database.
-    pub(super) const fn of_server(self, need: Need, handler: ServerCallHandler) -> Route {
-        self.to(need, Handler::Documents(DocumentHandler::Server(handler)))
+    pub(super) const fn of_server(self, need: Need, call: ServerCall) -> Route {
+        self.to(need, Handler::Documents(DocumentHandler::Server(call)))
     }
 
     /// A row about a database.
-    pub(super) const fn of_database(self, right: Right, handler: DatabaseHandler) -> Route {
-        let handler = Handler::Documents(DocumentHandler::Database(handler));
+    pub(super) const fn of_database(self, right: Right, call: DatabaseCall) -> Route {
+        let handler = Handler::Documents(DocumentHandler::Database(call));
         self.for_documents().to(Need::Database(right), handler)
     }
 
     /// A row about a collection.
-    pub(super) const fn of_collection(self, right: Right, handler: CollectionHandler) -> Route {
-        let handler = Handler::Documents(DocumentHandler::Collection(handler));
+    pub(super) const fn of_collection(self, right: Right, call: CollectionCall) -> Route {
+        let handler = Handler::Documents(DocumentHandler::Collection(call));
         self.for_documents().to(Need::Collection(right), handler)
     }
 

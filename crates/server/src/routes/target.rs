@@ -2,9 +2,8 @@
 
 use super::methods::{Method, Methods};
 use super::path::Path;
-use super::route::{BodyLimit, Missing, Route};
+use super::route::{BodyLimit, Missing, OTHER_BODY_BYTES_MAX, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
-use crate::documents::OTHER_BODY_BYTES_MAX;
 
 /// The path of entities: looked for first, as most requests are for them.
 const ENTITY_PATH: &str = "/v0/entity";

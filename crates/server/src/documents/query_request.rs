@@ -1,4 +1,4 @@
-//! What the body of a query asks for. Each query has one, so it is gone through once.
+//! Requests for queries: the members of their bodies, within the limits of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,9 @@ use std::time::Duration;
 use pellucid_aql::QueryOptions;
 use pellucid_budget::Budget;
 use pellucid_document::{DocumentError, ErrorNumber};
-use pellucid_value::{ObjectRef, Ref, Value, json, packed};
+use pellucid_value::{ObjectRef, Ref, Value};
 
-use super::call::Call;
-use super::document::bad_json;
+use super::call::{Call, open};
 use super::settings::DocumentSettings;
 
 /// Time that a cursor waits to be asked, if the query does not say: 30 s.
@@ -30,8 +29,8 @@ const WARNINGS_DEFAULT: usize = 10;
 /// Warnings that are kept at most, whatever the query says.
 const WARNINGS_MAX: usize = 1_000;
 
-/// What a body asks for.
-pub(super) struct Asked {
+/// See the module.
+pub(super) struct QueryRequest {
     pub(super) query: String,
     pub(super) bind_variables: Value,
     pub(super) options: QueryOptions,
@@ -41,19 +40,91 @@ pub(super) struct Asked {
     pub(super) may_retry: bool,
     pub(super) profile: i64,
     pub(super) ttl_ms: u64,
-    /// Whether an explanation lists all plans.
+    /// An explanation lists all plans.
     pub(super) wants_all_plans: bool,
 }
 
-impl Asked {
-    /// Whether nothing has to be kept of it and nothing ends it but its result.
+impl QueryRequest {
+    /// Only its result ends it, and nothing has to be kept of it.
     pub(super) fn is_plain(&self) -> bool {
         !self.may_retry && self.options.runtime_max.is_none() && !self.options.full_count
     }
+
+    /// Reads the body of a call. The query takes its memory from `budget`.
+    pub(super) fn of(
+        call: &Call<'_>,
+        settings: &DocumentSettings,
+        budget: &Budget,
+    ) -> Result<QueryRequest, DocumentError> {
+        if call.body.trim_ascii().is_empty() {
+            return Err(ErrorNumber::QUERY_EMPTY.into());
+        }
+        let document = call.packed()?;
+        let given = Members::of(open(&document));
+        let query = given.query.as_str().unwrap_or_default().to_owned();
+        if query.trim().is_empty() {
+            return Err(ErrorNumber::QUERY_EMPTY.into());
+        }
+        let type_error =
+            |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
+        let bind_variables = match given.bind_variables {
+            Ref::Null => Value::Object(Arc::default()),
+            binds @ Ref::Object(_) => binds.to_value(),
+            _ => return Err(type_error("an object for 'bindVars'")),
+        };
+        let batch_size = match number(given.batch_size) {
+            None => BATCH_SIZE_DEFAULT,
+            Some(size) if size >= 1.0 => (size as usize).min(BATCH_SIZE_MAX),
+            Some(_) => return Err(type_error("a positive value for 'batchSize'")),
+        };
+        let memory = number(given.memory_limit).filter(|limit| *limit > 0.0);
+        let runtime = number(given.max_runtime).filter(|seconds| *seconds > 0.0);
+        let runtime = runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9)));
+        let profile = match given.profile {
+            Ref::Bool(profiles) => i64::from(profiles),
+            Ref::Number(number) => number.to_int(),
+            _ => 0,
+        };
+        let ttl_seconds = number(given.ttl).unwrap_or(TTL_SECONDS_DEFAULT);
+        let ttl_seconds = ttl_seconds.clamp(0.0, TTL_SECONDS_MAX);
+        let warnings_max = number(given.max_warning_count);
+        let memory_max = settings.query_memory_max;
+        Ok(QueryRequest {
+            query,
+            bind_variables,
+            options: QueryOptions {
+                memory_bytes_max: memory
+                    .map_or(memory_max, |limit| (limit as usize).min(memory_max)),
+                runtime_max: runtime,
+                warnings_max: warnings_max
+                    .map_or(WARNINGS_DEFAULT, |count| (count as usize).min(WARNINGS_MAX)),
+                fail_on_warning: given.fail_on_warning.is_true(),
+                full_count: given.full_count.is_true(),
+                profile: profile > 0,
+                is_light: false,
+                budget: budget.clone(),
+            },
+            batch_size,
+            counts: given.count.is_true(),
+            is_stream: given.stream.is_true(),
+            may_retry: given.allow_retry.is_true(),
+            profile,
+            ttl_ms: (ttl_seconds * 1e3) as u64,
+            wants_all_plans: given.all_plans.is_true(),
+        })
+    }
+
+    /// Ends the query by the limit of the server, if it has a later one or none.
+    pub(super) fn bound_runtime(&mut self, longest: Duration) {
+        if !longest.is_zero() {
+            let asked = self.options.runtime_max.unwrap_or(longest);
+            self.options.runtime_max = Some(asked.min(longest));
+        }
+    }
 }
 
-/// The members of a body that are known; null are those that are not there.
-struct Given<'a> {
+/// The known members of a body; missing ones are null.
+struct Members<'a> {
     query: Ref<'a>,
     bind_variables: Ref<'a>,
     options: Ref<'a>,
@@ -71,9 +142,9 @@ struct Given<'a> {
     all_plans: Ref<'a>,
 }
 
-impl<'a> Given<'a> {
-    fn of(body: Ref<'a>) -> Given<'a> {
-        let mut given = Given {
+impl<'a> Members<'a> {
+    fn of(body: Ref<'a>) -> Members<'a> {
+        let mut given = Members {
             query: Ref::Null,
             bind_variables: Ref::Null,
             options: Ref::Null,
@@ -133,70 +204,6 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Reads what a body asks for, within what the settings and the limits above allow. Its query takes
-/// memory from `budget`.
-pub(super) fn asked(
-    call: &Call<'_>,
-    settings: &DocumentSettings,
-    budget: &Budget,
-) -> Result<Asked, DocumentError> {
-    if call.body.trim_ascii().is_empty() {
-        return Err(ErrorNumber::QUERY_EMPTY.into());
-    }
-    let document =
-        json::parse_packed(&call.body, json::Limits::default()).map_err(|e| bad_json(&e))?;
-    let given = Given::of(packed::open(&document).unwrap_or(Ref::Null));
-    let query = given.query.as_str().unwrap_or_default().to_owned();
-    if query.trim().is_empty() {
-        return Err(ErrorNumber::QUERY_EMPTY.into());
-    }
-    let type_error =
-        |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
-    let bind_variables = match given.bind_variables {
-        Ref::Null => Value::Object(Arc::default()),
-        binds @ Ref::Object(_) => binds.to_value(),
-        _ => return Err(type_error("an object for 'bindVars'")),
-    };
-    let batch_size = match number(given.batch_size) {
-        None => BATCH_SIZE_DEFAULT,
-        Some(size) if size >= 1.0 => (size as usize).min(BATCH_SIZE_MAX),
-        Some(_) => return Err(type_error("a positive value for 'batchSize'")),
-    };
-    let memory = number(given.memory_limit).filter(|limit| *limit > 0.0);
-    let runtime = number(given.max_runtime).filter(|seconds| *seconds > 0.0);
-    let profile = match given.profile {
-        Ref::Bool(profiles) => i64::from(profiles),
-        Ref::Number(number) => number.to_int(),
-        _ => 0,
-    };
-    let ttl_seconds = number(given.ttl).unwrap_or(TTL_SECONDS_DEFAULT);
-    let ttl_seconds = ttl_seconds.clamp(0.0, TTL_SECONDS_MAX);
-    let warnings_max = number(given.max_warning_count);
-    let memory_max = settings.query_memory_max;
-    Ok(Asked {
-        query,
-        bind_variables,
-        options: QueryOptions {
-            memory_bytes_max: memory.map_or(memory_max, |limit| (limit as usize).min(memory_max)),
-            runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
-            warnings_max: warnings_max
-                .map_or(WARNINGS_DEFAULT, |count| (count as usize).min(WARNINGS_MAX)),
-            fail_on_warning: given.fail_on_warning.is_true(),
-            full_count: given.full_count.is_true(),
-            profile: profile > 0,
-            is_light: false,
-            budget: budget.clone(),
-        },
-        batch_size,
-        counts: given.count.is_true(),
-        is_stream: given.stream.is_true(),
-        may_retry: given.allow_retry.is_true(),
-        profile,
-        ttl_ms: (ttl_seconds * 1e3) as u64,
-        wants_all_plans: given.all_plans.is_true(),
-    })
-}
-
 fn number(value: Ref<'_>) -> Option<f64> {
     match value {
         Ref::Number(number) => Some(number.to_double()),
@@ -211,12 +218,12 @@ mod tests {
     use super::*;
     use crate::routes::Target;
 
-    fn read(body: &str) -> Asked {
+    fn read(body: &str) -> QueryRequest {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
         let mut target = Target::of(method, path, query);
-        let call = Call::of(&Request { method, path, query, headers, body }, &mut target);
-        asked(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
+        let call = Call::of(&Request { method, path, query, headers, body }, &mut target, 0);
+        QueryRequest::of(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
     }
 
     /// A query could ask for all memory, for as many warnings as it liked, and for a cursor that

@@ -1,4 +1,4 @@
-//! How a query walks over documents, in the order of their keys or of an index, at one moment.
+//! Walks of a query over documents, in the order of their keys or of an index, at one moment.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,29 +9,53 @@ use pellucid_store::{Object, Scan, Snapshot, Table};
 use pellucid_value::{Ref, Value, index_key};
 
 use crate::collection::Shape;
-use crate::error::DocumentError;
+use crate::error::{DocumentError, store_error};
 use crate::index::Index;
 use crate::index_range::KeyRange;
 use crate::layout::document_of_entry;
-use crate::query_data::store_error;
 use crate::revision::revision_of;
 use crate::stored::{object_of, reveal_into};
 use crate::tally::Tally;
 
-/// What is read from, and what takes note of it.
-pub(crate) type Noted<'a> = (&'a dyn Snapshot, Option<&'a Tally>);
+/// The reads of a query at its moment, which are counted if somebody wants to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads<'a> {
+    pub(crate) snapshot: &'a dyn Snapshot,
+    pub(crate) table: Table,
+    pub(crate) tally: Option<&'a Tally>,
+}
 
-/// What lies under a key.
-pub(crate) fn get(
-    (snapshot, tally): Noted<'_>,
-    table: Table,
-    key: &[u8],
-) -> Result<Option<Object>, QueryError> {
-    let found = match tally {
-        Some(tally) => tally.get(snapshot, table, key),
-        None => snapshot.get(table, key, &mut Timeline::off()),
-    };
-    found.map_err(store_error)
+impl Reads<'_> {
+    /// The object under a key.
+    pub(crate) fn get(self, key: &[u8]) -> Result<Option<Object>, QueryError> {
+        let found = match self.tally {
+            Some(tally) => tally.get(self.snapshot, self.table, key),
+            None => self.snapshot.get(self.table, key, &mut Timeline::off()),
+        };
+        found.map_err(store_error)
+    }
+
+    /// The document of an entry.
+    fn document(self, shape: &Shape, key: &[u8]) -> Result<Object, QueryError> {
+        let found = self.get(&shape.document_key(key))?;
+        self.count_document();
+        // They were written together, so a snapshot has both.
+        found.ok_or_else(|| {
+            QueryError::new(pellucid_aql::number::INTERNAL, "an entry of an index has no document")
+        })
+    }
+
+    pub(crate) fn count_document(self) {
+        if let Some(tally) = self.tally {
+            tally.document_reads.add(1);
+        }
+    }
+
+    fn count_entry(self) {
+        if let Some(tally) = self.tally {
+            tally.index_entries.add(1);
+        }
+    }
 }
 
 /// Documents that are looked at before a scan returns to the query.
@@ -82,60 +106,61 @@ impl AqlScan for DocumentScan {
     }
 }
 
-/// What a walk over an index looks at.
-pub(crate) struct Entries {
+/// A walk over an index.
+pub(crate) struct IndexWalk {
     pub(crate) snapshot: Arc<dyn Snapshot>,
     pub(crate) table: Table,
     pub(crate) shape: Arc<Shape>,
     pub(crate) index: Arc<Index>,
     pub(crate) tally: Option<Arc<Tally>>,
-    /// What of that belongs to the answer, if not all of it does.
+    /// The range of the answer, if the scan is wider.
     pub(crate) keys: Option<KeyRange>,
-    /// What the keys of all entries that are meant begin with, if one value of each field is: of a
+    /// The prefix of the keys of all entries, if the query names one value of each field: of a
     /// unique index, the key of the only one.
     pub(crate) key: Vec<u8>,
-    pub(crate) found: Found,
+    pub(crate) source: EntrySource,
 }
 
-/// The entries that were found.
-pub(crate) enum Found {
+/// The source of entries.
+pub(crate) enum EntrySource {
     /// Any number of them.
     Scan(Box<dyn Scan>),
     /// At most one, until it was looked at.
     One(Option<Object>),
 }
 
-/// The key of an entry, and what it holds if its index is unique.
-type FoundEntry<'a> = (&'a [u8], Option<Object>);
+/// The key of an entry, and its object if its index is unique.
+type EntryRead<'a> = (&'a [u8], Option<Object>);
 
-impl Found {
+impl EntrySource {
     /// The entries whose keys begin with `key`, or the only one that has it if the index is unique.
     pub(crate) fn of_key(
-        source: Noted<'_>,
-        table: Table,
-        (key, is_unique): (&[u8], bool),
+        reads: Reads<'_>,
+        key: &[u8],
+        is_unique: bool,
         reverse: bool,
-    ) -> Result<Found, QueryError> {
+    ) -> Result<EntrySource, QueryError> {
         if is_unique {
-            return Ok(Found::One(get(source, table, key)?));
+            return Ok(EntrySource::One(reads.get(key)?));
         }
-        let (snapshot, _) = source;
-        snapshot.scan_stem(table, key, reverse).map(Found::Scan).map_err(store_error)
+        let scan = reads.snapshot.scan_stem(reads.table, key, reverse);
+        scan.map(EntrySource::Scan).map_err(store_error)
     }
 
-    /// Shows the documents of the entries to the query until that wants no more; `only` is as in
-    /// [`Found::next`].
-    pub(crate) fn show_all(
+    /// Shows the documents of the entries to the query until it wants no more; `only` is as in
+    /// [`EntrySource::next`].
+    pub(crate) fn visit_all(
         mut self,
-        source: Noted<'_>,
-        table: Table,
-        (shape, index, only): (&Shape, &Index, &[u8]),
+        reads: Reads<'_>,
+        shape: &Shape,
+        index: &Index,
+        only: &[u8],
         visitor: &mut dyn Visitor,
     ) -> Result<(), QueryError> {
         let mut bytes = Vec::new();
         while let Some((entry, held)) = self.next(only, index.definition.unique)? {
-            let object = document(source, table, shape, document_key(entry, &held))?;
-            count_entry(source.1);
+            let object = reads.document(shape, document_key(entry, &held))?;
+            reads.count_entry();
             if show(shape, &object, &mut bytes, visitor)?.is_break() {
                 break;
             }
@@ -143,16 +168,18 @@ impl Found {
         Ok(())
     }
 
-    /// The next entry, of which the only one has the key `only`, and what it holds if the index is
-    /// unique; the other ones hold nothing.
+    /// The next entry, of which the only one has the key `only`, with its object if the index is
+    /// unique; the other ones have empty values.
     fn next<'a>(
         &'a mut self,
         only: &'a [u8],
         is_unique: bool,
-    ) -> Result<Option<FoundEntry<'a>>, QueryError> {
+    ) -> Result<Option<EntryRead<'a>>, QueryError> {
         let scan = match self {
-            Found::One(object) => return Ok(object.take().map(|object| (only, Some(object)))),
-            Found::Scan(scan) => scan,
+            EntrySource::One(object) => {
+                return Ok(object.take().map(|object| (only, Some(object))));
+            }
+            EntrySource::Scan(scan) => scan,
         };
         if is_unique {
             let found = scan.next().map_err(store_error)?;
@@ -170,74 +197,52 @@ fn document_key<'a>(entry: &'a [u8], held: &'a Option<Object>) -> &'a [u8] {
     }
 }
 
-/// What the next entry came to.
-enum Next {
+/// The next step of a walk over an index.
+enum Step {
     Document(Object),
-    /// It is beside the range: its key is cut, and only its document said so.
+    /// An entry beside the range: its key is cut, and only its document said so.
     Beside,
     End,
 }
 
-impl Entries {
-    /// The document of the next entry. One that is beside the range is told too: any number of them
-    /// may come, and the query has to be able to end meanwhile.
-    fn next(&mut self) -> Result<Next, QueryError> {
+impl IndexWalk {
+    /// The document of the next entry, or an entry beside the range: any number of these may come,
+    /// and the query has to be able to end meanwhile.
+    fn next(&mut self) -> Result<Step, QueryError> {
+        let tally = self.tally.as_deref();
+        let reads = Reads { snapshot: &*self.snapshot, table: self.table, tally };
         let is_unique = self.index.definition.unique;
-        let Some((entry, held)) = self.found.next(&self.key, is_unique)? else {
-            return Ok(Next::End);
+        let Some((entry, held)) = self.source.next(&self.key, is_unique)? else {
+            return Ok(Step::End);
         };
-        let (key, tally) = (document_key(entry, &held), self.tally.as_deref());
-        count_entry(tally);
-        let found = document((&*self.snapshot, tally), self.table, &self.shape, key)?;
+        let key = document_key(entry, &held);
+        reads.count_entry();
+        let found = reads.document(&self.shape, key)?;
         if let Some(keys) = &self.keys {
             let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
             if !self.index.has_within(document, &key, entry, keys) {
-                return Ok(Next::Beside);
+                return Ok(Step::Beside);
             }
         }
-        Ok(Next::Document(found))
+        Ok(Step::Document(found))
     }
-}
-
-/// Takes note of an entry of an index.
-fn count_entry(tally: Option<&Tally>) {
-    if let Some(tally) = tally {
-        tally.index_entries.add(1);
-    }
-}
-
-/// The document of an entry.
-fn document(
-    source: Noted<'_>,
-    table: Table,
-    shape: &Shape,
-    key: &[u8],
-) -> Result<Object, QueryError> {
-    let found = get(source, table, &shape.document_key(key))?;
-    if let Some(tally) = source.1 {
-        tally.document_reads.add(1);
-    }
-    // They were written together: what sees the one sees the other.
-    found.ok_or_else(|| {
-        QueryError::new(pellucid_aql::number::INTERNAL, "an entry of an index has no document")
-    })
 }
 
 /// Documents in the order of an index.
 pub(crate) struct EntryScan {
-    pub(crate) entries: Entries,
+    pub(crate) walk: IndexWalk,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl AqlScan for EntryScan {
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
         for _ in 0..DOCUMENTS_AT_ONCE {
-            let object = match self.entries.next()? {
-                Next::Document(object) => object,
-                Next::Beside => continue,
-                Next::End => return Ok(false),
+            let object = match self.walk.next()? {
+                Step::Document(object) => object,
+                Step::Beside => continue,
+                Step::End => return Ok(false),
             };
-            let shape = &self.entries.shape;
+            let shape = &self.walk.shape;
             if show(shape, &object, &mut self.bytes, visitor)?.is_break() {
                 break;
             }
@@ -248,19 +253,20 @@ impl AqlScan for EntryScan {
 
 /// The values of an index, without the documents.
 pub(crate) struct ValueScan {
-    pub(crate) entries: Entries,
+    pub(crate) walk: IndexWalk,
     pub(crate) values: Vec<Value>,
 }
 
 impl ValueScan {
     /// Fills in the values of the next entry; false at the end.
     fn next(&mut self) -> Result<bool, QueryError> {
-        let Entries { snapshot, table, shape, index, tally, found, key, .. } = &mut self.entries;
+        let IndexWalk { snapshot, table, shape, index, tally, source, key, .. } = &mut self.walk;
+        let reads = Reads { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
         self.values.clear();
-        let Some((entry, held)) = found.next(key, index.definition.unique)? else {
+        let Some((entry, held)) = source.next(key, index.definition.unique)? else {
             return Ok(false);
         };
-        count_entry(tally.as_deref());
+        reads.count_entry();
         let mut rest = &entry[index.prefix.len()..];
         for _ in &index.fields {
             match index_key::decode(rest) {
@@ -272,9 +278,8 @@ impl ValueScan {
             }
         }
         if self.values.len() < index.fields.len() {
-            // What the key does not say, or not exactly, the document does.
-            let source = (&**snapshot, tally.as_deref());
-            let found = document(source, *table, shape, document_key(entry, &held))?;
+            // The document has the values that the key has not, or not exactly.
+            let found = reads.document(shape, document_key(entry, &held))?;
             let document = Ref::Object(object_of(&found.value)?);
             let value = |path: &[String]| {
                 path.iter().fold(document, |value, name| value.attribute(name)).to_value()

@@ -1,17 +1,17 @@
-//! What is not here, and says so: never an answer with another meaning.
+//! Refusals of the parts of ArangoDB that are not implemented.
 
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::json;
 
-use super::about::unknown_path;
-use super::call::{Call, Method};
-use super::reply::Reply;
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::reply::success;
+use super::server_info::unknown_path;
+use crate::reply::Reply;
+use crate::routes::Method;
 
-/// Answers a call to what is below `/_api/` and not built.
-///
-/// # Errors
-/// Nearly always.
-pub(crate) fn unbuilt(call: &Call<'_>) -> Result<Reply, DocumentError> {
+/// Answers a call below `/_api/` that is not implemented: lists are empty, all else is refused.
+pub(super) fn answer(call: &Call<'_>) -> ReplyResult {
     let what = call.segment(1).unwrap_or_default();
     let not_implemented = |what: &str| {
         let message = format!("{what} are not implemented");
@@ -28,13 +28,11 @@ pub(crate) fn unbuilt(call: &Call<'_>) -> Result<Reply, DocumentError> {
             }
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         },
-        "view" | "analyzer" | "aqlfunction" if lists => {
-            Ok(Reply::success(200, json!({ "result": [] })))
-        }
+        "view" | "analyzer" | "aqlfunction" if lists => Ok(success(200, json!({ "result": [] }))),
         "view" => not_implemented("views"),
         "analyzer" => not_implemented("analyzers"),
         "aqlfunction" => not_implemented("functions of users"),
-        "gharial" if lists => Ok(Reply::success(200, json!({ "graphs": [] }))),
+        "gharial" if lists => Ok(success(200, json!({ "graphs": [] }))),
         "gharial" => not_implemented("graphs"),
         "cluster" => not_implemented("clusters"),
         "job" => not_implemented("jobs"),

@@ -1,36 +1,41 @@
-//! The parameters of writes, and how their outcomes are told.
+//! Writes of documents: their parameters, one write in a transaction, and its result as JSON.
 
+use std::sync::Arc;
+
+use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, Committed, DocumentError, ErrorNumber, Outcome, Overwrite, Shape, Version,
-    WriteOptions,
+    Collection, Committed, DocumentError, ErrorNumber, Outcome, Overwrite, Shape, Transaction,
+    Version, WriteOptions,
 };
 use pellucid_store::Acknowledgement;
-use pellucid_value::{MergeOptions, ObjectRef, Ref, json, packed};
+use pellucid_value::{MergeOptions, ObjectRef, Ref, json};
 
-use super::call::Call;
+use super::call::{Call, object_in, open};
+use crate::routes::Method;
 
-/// What a call says of how it writes.
+/// The parameters of a call that writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writing {
-    pub(crate) acknowledgement: Acknowledgement,
-    pub(crate) is_silent: bool,
-    pub(crate) wants_old: bool,
-    pub(crate) wants_new: bool,
-    pub(crate) ignores_revisions: bool,
-    pub(crate) overwrite: Overwrite,
-    pub(crate) merge: MergeOptions,
+pub(super) struct WriteRequest {
+    method: Method,
+    pub(super) acknowledgement: Acknowledgement,
+    pub(super) is_silent: bool,
+    wants_old: bool,
+    wants_new: bool,
+    ignores_revisions: bool,
+    overwrite: Overwrite,
+    merge: MergeOptions,
 }
 
-impl Writing {
+impl WriteRequest {
     /// Reads the parameters.
     ///
     /// # Errors
     /// 400 for an overwrite mode that there is not.
-    pub(crate) fn of(
+    pub(super) fn of(
         call: &Call<'_>,
         collection: &Collection,
         default: Acknowledgement,
-    ) -> Result<Writing, DocumentError> {
+    ) -> Result<WriteRequest, DocumentError> {
         let waits = call.is_set("waitForSync") || collection.shape().definition.wait_for_sync;
         let mode = call.parameter("overwriteMode");
         let overwrite = match mode.as_deref() {
@@ -51,7 +56,8 @@ impl Writing {
             let message = "versionAttribute is not implemented";
             return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
         }
-        Ok(Writing {
+        Ok(WriteRequest {
+            method: call.method,
             acknowledgement: if waits { Acknowledgement::Disk } else { default },
             is_silent: call.is_set("silent"),
             wants_old: call.is_set("returnOld"),
@@ -65,40 +71,71 @@ impl Writing {
         })
     }
 
-    /// The options of one write, which expects a revision.
-    pub(crate) fn options<'a>(&self, expected: Option<&'a [u8]>) -> WriteOptions<'a> {
-        let (merge, overwrite, wants_old) = (self.merge, self.overwrite, self.wants_old);
-        WriteOptions { merge, overwrite, expected, wants_old }
+    /// The status of success.
+    pub(super) fn status(&self) -> u16 {
+        match (self.acknowledgement, self.method) {
+            (Acknowledgement::Disk, Method::Delete) => 200,
+            (Acknowledgement::Disk, _) => 201,
+            _ => 202,
+        }
     }
 
-    /// Whether what is acknowledged is on the medium.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.acknowledgement == Acknowledgement::Disk
-    }
-
-    /// The revision that an item's own `_rev` asks for.
-    pub(crate) fn revision_in<'a>(&self, body: ObjectRef<'a>) -> Option<&'a [u8]> {
+    /// The revision that a document's own `_rev` asks for.
+    pub(super) fn revision_in<'a>(&self, body: ObjectRef<'a>) -> Option<&'a [u8]> {
         let revision = body.get("_rev").and_then(Ref::as_str).map(str::as_bytes);
         revision.filter(|_| !self.ignores_revisions)
     }
+
+    /// Writes a document in a transaction: an insertion has no key, a removal needs no body.
+    pub(super) fn apply(
+        &self,
+        collection: &Arc<Collection>,
+        key: Option<&str>,
+        body: Ref<'_>,
+        expected: Option<&[u8]>,
+        transaction: &mut Transaction,
+        timeline: &mut Timeline,
+    ) -> Result<WriteResult, DocumentError> {
+        let (merge, overwrite, wants_old) = (self.merge, self.overwrite, self.wants_old);
+        let options = WriteOptions { merge, overwrite, expected, wants_old };
+        let outcome = match (self.method, key) {
+            (Method::Delete, Some(key)) => {
+                transaction.remove(collection, key, &options, timeline)?
+            }
+            (Method::Patch, Some(key)) => {
+                transaction.update(collection, key, object_in(body)?, &options, timeline)?
+            }
+            (_, Some(key)) => {
+                transaction.replace(collection, key, object_in(body)?, &options, timeline)?
+            }
+            (_, None) => transaction.insert(collection, object_in(body)?, &options, timeline)?,
+        };
+        let new = transaction.stored(outcome.version).filter(|_| self.wants_new);
+        Ok(WriteResult {
+            new: new.map(<[u8]>::to_vec),
+            outcome,
+            is_removal: self.method == Method::Delete,
+        })
+    }
 }
 
-/// What is told of a write: what became of it, and the document as it is now if that is wanted.
-pub(crate) struct Told {
-    pub(crate) outcome: Outcome,
-    /// The stored form.
-    pub(crate) new: Option<Vec<u8>>,
+/// The result of writing one document.
+pub(super) struct WriteResult {
+    pub(super) outcome: Outcome,
+    /// The stored form of the new document, if the call wants it.
+    new: Option<Vec<u8>>,
+    is_removal: bool,
 }
 
 /// Bytes that one byte of a packed document is as JSON at most.
 const JSON_PER_BYTE: usize = 6;
 
-/// Bytes of keys, revisions and names in what is told of a write, at most.
+/// Bytes of keys, revisions and names in the result of a write, at most.
 const IDENTITY_BYTES_MAX: usize = 2_048;
 
-impl Told {
-    /// Bytes that [`Told::write`] appends at most.
-    pub(crate) fn json_bytes_max(&self) -> usize {
+impl WriteResult {
+    /// Bytes that [`WriteResult::write`] appends at most.
+    pub(super) fn json_bytes_max(&self) -> usize {
         let new = self.new.as_ref().map_or(0, Vec::len);
         let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
         let documents = new + old.map_or(0, |old| old.len());
@@ -106,18 +143,12 @@ impl Told {
     }
 
     /// Appends it as JSON.
-    pub(crate) fn write(
-        &self,
-        shape: &Shape,
-        committed: &Committed,
-        is_removal: bool,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn write(&self, shape: &Shape, committed: &Committed, out: &mut Vec<u8>) {
         let Outcome { key, version, previous, was_ignored } = &self.outcome;
         out.push(b'{');
         write_identity(shape, key, &version.revision(committed), out);
         if let Some(previous) = previous.as_ref().filter(|_| !was_ignored) {
-            if !is_removal {
+            if !self.is_removal {
                 out.extend_from_slice(b",\"_oldRev\":\"");
                 out.extend_from_slice(previous.version.revision(committed).as_bytes());
                 out.push(b'"');
@@ -134,7 +165,7 @@ impl Told {
 }
 
 /// Appends `_id`, `_key` and `_rev`.
-pub(crate) fn write_identity(shape: &Shape, key: &str, revision: &str, out: &mut Vec<u8>) {
+fn write_identity(shape: &Shape, key: &str, revision: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"_id\":");
     json::write_string(&format!("{}/{key}", shape.definition.name), out);
     out.extend_from_slice(b",\"_key\":");
@@ -152,19 +183,8 @@ fn write_document(
     committed: &Committed,
     out: &mut Vec<u8>,
 ) {
-    let revealed = version.reveal(shape, stored, committed);
-    if let Ok(document) =
-        revealed.as_deref().map_err(|_| ()).and_then(|b| packed::open(b).map_err(|_| ()))
-    {
+    if let Ok(document) = version.reveal(shape, stored, committed) {
         out.extend_from_slice(name);
-        json::write(document, out);
+        json::write(open(&document), out);
     }
-}
-
-/// Appends what is told of one item of an array that failed.
-pub(crate) fn write_item_error(error: &DocumentError, out: &mut Vec<u8>) {
-    let value = serde_json::json!({
-        "error": true, "errorNum": error.number.0, "errorMessage": error.message,
-    });
-    out.extend_from_slice(value.to_string().as_bytes());
 }

@@ -1,16 +1,17 @@
-//! Tests of the cursors and queries that a server keeps.
+//! Tests of cursors.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use pellucid_value::Array;
+use pellucid_value::{Array, Value};
 
+use super::super::cursor::Rest;
 use super::*;
 
 /// Memory for requests in these tests: results may take half of it.
 const MEMORY: usize = 2 << 30;
 
-fn queries() -> Queries {
-    Queries::new(Budget::new(MEMORY))
+fn cursors() -> Cursors {
+    Cursors::new(Budget::new(MEMORY))
 }
 
 fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
@@ -41,43 +42,43 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
 /// The memory of a result comes back when its time is over, and not before.
 #[test]
 fn what_nobody_asks_for_in_time_is_freed() {
-    let queries = queries();
+    let cursors = cursors();
     let (first, of_first) = cursor(1, 100);
     let (second, of_second) = cursor(2, 200);
-    queries.keep(first).unwrap();
-    queries.keep(second).unwrap();
-    queries.remove_expired(99);
+    cursors.keep(first).unwrap();
+    cursors.keep(second).unwrap();
+    cursors.remove_expired(99);
     assert!(of_first.upgrade().is_some());
-    queries.remove_expired(150);
+    cursors.remove_expired(150);
     assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
     assert_eq!(
-        queries.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
+        cursors.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
         Some(1600)
     );
     // One that is being read is nobody's to remove, and so is not found a second time.
-    let taken = queries.take("d", 2, &Identity::Anybody).unwrap();
-    queries.remove_expired(300);
+    let taken = cursors.take("d", 2, &Identity::Anybody).unwrap();
+    cursors.remove_expired(300);
     assert!(of_second.upgrade().is_some());
     assert_eq!(
-        queries.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0),
+        cursors.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0),
         Some(1601)
     );
-    queries.forget(taken.id);
+    cursors.forget(taken.id);
     drop(taken);
     assert!(of_second.upgrade().is_none());
 }
 
 #[test]
 fn cursors_beyond_the_limit_are_refused() {
-    let queries = queries();
+    let cursors = cursors();
     for id in 0..CURSORS_MAX as u64 {
-        queries.keep(cursor(id, u64::MAX).0).unwrap();
+        cursors.keep(cursor(id, u64::MAX).0).unwrap();
     }
-    let refused = queries.keep(cursor(u64::MAX, u64::MAX).0).err();
+    let refused = cursors.keep(cursor(u64::MAX, u64::MAX).0).err();
     assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
     // One that is there is kept again.
-    let again = queries.take("d", 7, &Identity::Anybody).unwrap();
-    queries.keep(again).unwrap();
+    let again = cursors.take("d", 7, &Identity::Anybody).unwrap();
+    cursors.keep(again).unwrap();
 }
 
 fn weigh(cursor: &mut Cursor, with: usize) {
@@ -89,42 +90,42 @@ fn weigh(cursor: &mut Cursor, with: usize) {
 /// The results of a few cursors could take all memory that there was.
 #[test]
 fn results_beyond_the_limit_of_memory_are_refused() {
-    let queries = queries();
+    let cursors = cursors();
     let large = |id: u64| {
         let (mut cursor, held) = cursor(id, u64::MAX);
         weigh(&mut cursor, MEMORY / CURSORS_MEMORY_PART / 3);
         (cursor, held)
     };
     for id in 1..=2 {
-        queries.keep(large(id).0).unwrap();
+        cursors.keep(large(id).0).unwrap();
     }
     let (third, of_third) = large(3);
-    let refused = queries.keep(third).err();
+    let refused = cursors.keep(third).err();
     assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
     assert!(of_third.upgrade().is_none());
-    queries.keep(cursor(4, u64::MAX).0).unwrap();
+    cursors.keep(cursor(4, u64::MAX).0).unwrap();
     // Read to its end, or kept again, one takes no more than it did.
-    let again = queries.take("d", 1, &Identity::Anybody).unwrap();
-    queries.keep(again).unwrap();
-    queries.forget(queries.take("d", 2, &Identity::Anybody).unwrap().id);
-    queries.keep(large(3).0).unwrap();
+    let again = cursors.take("d", 1, &Identity::Anybody).unwrap();
+    cursors.keep(again).unwrap();
+    cursors.forget(cursors.take("d", 2, &Identity::Anybody).unwrap().id);
+    cursors.keep(large(3).0).unwrap();
     // One that grows while it is read may be too much, too.
-    let mut grown = queries.take("d", 3, &Identity::Anybody).unwrap();
+    let mut grown = cursors.take("d", 3, &Identity::Anybody).unwrap();
     weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
-    assert!(queries.keep(grown).is_err());
+    assert!(cursors.keep(grown).is_err());
     assert_eq!(
-        queries.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0),
+        cursors.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0),
         Some(1600)
     );
-    queries.remove_expired(u64::MAX);
-    let CursorFigures { open, bytes } = queries.cursor_figures();
+    cursors.remove_expired(u64::MAX);
+    let CursorFigures { open, bytes } = cursors.figures();
     assert_eq!((open, bytes), (0, 0));
 }
 
 /// One account could take all places, and all memory of results that are read by nobody.
 #[test]
 fn an_account_has_a_part_of_all_cursors() {
-    let queries = queries();
+    let cursors = cursors();
     let account = |name: &str| {
         let record = crate::access::AccountRecord::new(name).unwrap();
         Identity::Account(Arc::new(record), crate::access::Proof::Password)
@@ -136,32 +137,32 @@ fn an_account_has_a_part_of_all_cursors() {
         cursor
     };
     for id in 0..CURSORS_OF_ACCOUNT_MAX {
-        queries.keep(of(id, &ann)).unwrap();
+        cursors.keep(of(id, &ann)).unwrap();
     }
-    let refused = queries.keep(of(CURSORS_MAX, &ann)).unwrap_err();
+    let refused = cursors.keep(of(CURSORS_MAX, &ann)).unwrap_err();
     assert_eq!(refused.number, ErrorNumber::RESOURCE_LIMIT);
-    queries.keep(of(CURSORS_MAX, &ben)).unwrap();
-    let again = queries.take("d", 7, &ann).unwrap();
-    queries.keep(again).unwrap();
-    queries.remove("d", 7, &ann).unwrap();
-    queries.keep(of(7, &ann)).unwrap();
+    cursors.keep(of(CURSORS_MAX, &ben)).unwrap();
+    let again = cursors.take("d", 7, &ann).unwrap();
+    cursors.keep(again).unwrap();
+    cursors.remove("d", 7, &ann).unwrap();
+    cursors.keep(of(7, &ann)).unwrap();
 }
 
-/// What waits counts in the server's budget, until it is read or its time is over.
+/// A waiting result counts in the server's budget, until it is read or its time is over.
 #[test]
 fn results_that_wait_take_their_part_of_all_memory() {
-    let queries = queries();
+    let cursors = cursors();
     let mut waiting = cursor(1, 100).0;
-    waiting.memory = queries.cursor_memory();
+    waiting.memory = cursors.memory();
     weigh(&mut waiting, 1 << 20);
-    queries.keep(waiting).unwrap();
-    assert!(queries.memory.used_bytes() >= 1 << 20);
-    queries.remove_expired(100);
-    assert_eq!(queries.memory.used_bytes(), 0);
-    queries.memory.take(MEMORY - 4096).unwrap();
+    cursors.keep(waiting).unwrap();
+    assert!(cursors.memory.used_bytes() >= 1 << 20);
+    cursors.remove_expired(100);
+    assert_eq!(cursors.memory.used_bytes(), 0);
+    cursors.memory.take(MEMORY - 4096).unwrap();
     let mut refused = cursor(2, 100).0;
-    refused.memory = queries.cursor_memory();
+    refused.memory = cursors.memory();
     weigh(&mut refused, 1 << 20);
-    assert_eq!(queries.keep(refused).unwrap_err().number, ErrorNumber::RESOURCE_LIMIT);
-    assert_eq!(queries.cursor_figures().open, 0);
+    assert_eq!(cursors.keep(refused).unwrap_err().number, ErrorNumber::RESOURCE_LIMIT);
+    assert_eq!(cursors.figures().open, 0);
 }

@@ -1,0 +1,244 @@
+//! The table of the documents in a store: its definitions, and writes to it by the process that
+//! serves the documents.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pellucid_account::Timeline;
+use pellucid_store::{
+    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, Written,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::definition::CollectionDefinition;
+use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::layout::{
+    DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
+    garbage_key, garbage_prefix, part_of,
+};
+use crate::lease::Lease;
+
+/// The name of the table that everything lies in.
+pub const TABLE: &str = "documents";
+
+/// Keys that are removed in one step.
+const KEYS_AT_ONCE: usize = 1_000;
+
+/// See the module.
+pub(crate) struct Storage {
+    store: Arc<dyn Store>,
+    table: Table,
+    /// The lease of the documents, if others write to the store as well.
+    lease: Option<Arc<Lease>>,
+    /// There may be garbage that was not removed yet.
+    may_have_garbage: AtomicBool,
+}
+
+impl Storage {
+    pub(crate) fn open(store: Arc<dyn Store>, lease: Option<Arc<Lease>>) -> Result<Storage> {
+        let table = store.table_in_parts(TABLE, part_of)?;
+        Ok(Storage { store, table, lease, may_have_garbage: AtomicBool::new(true) })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        self.table
+    }
+
+    /// A reader of the table.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader { store: &*self.store, table: self.table }
+    }
+
+    /// Refuses if the documents are another process's.
+    pub(crate) fn may_write(&self) -> Result<()> {
+        match &self.lease {
+            Some(lease) if !lease.is_ours() => Err(lease.refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets another process serve the documents.
+    pub(crate) fn release(&self) {
+        if let Some(lease) = &self.lease {
+            lease.release();
+        }
+    }
+
+    /// The object under a key.
+    pub(crate) fn get(&self, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
+        self.store.get(self.table, key, timeline)
+    }
+
+    /// Walks all keys with `prefix`, from `start` on.
+    pub(crate) fn scan(&self, prefix: &[u8], start: &[u8]) -> Result<Box<dyn Scan>> {
+        self.reader().scan(prefix, start)
+    }
+
+    /// Writes, and waits until it is acknowledged.
+    pub(crate) fn write(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<Written> {
+        self.may_write()?;
+        let mut timeline = Timeline::off();
+        let written =
+            self.store.write(self.table, operations, acknowledgement, &mut timeline).wait()?;
+        Ok(written)
+    }
+
+    /// Writes a collection's definition, and makes the keys under `garbage` garbage, in one batch.
+    pub(crate) fn change_collection(
+        &self,
+        definition: &CollectionDefinition,
+        garbage: &[Vec<u8>],
+    ) -> Result<()> {
+        let key = definition_key(DefinitionKind::Collection, definition.id);
+        self.change(&[(key, Some(json_of(definition)?))], garbage)
+    }
+
+    pub(crate) fn put_definition(
+        &self,
+        kind: DefinitionKind,
+        id: u64,
+        definition: &impl Serialize,
+    ) -> Result<()> {
+        self.change(&[(definition_key(kind, id), Some(json_of(definition)?))], &[])
+    }
+
+    /// Writes or removes definitions, and makes the keys under `garbage` garbage, in one batch.
+    pub(crate) fn change(
+        &self,
+        definitions: &[(Vec<u8>, Option<Vec<u8>>)],
+        garbage: &[Vec<u8>],
+    ) -> Result<()> {
+        let garbage: Vec<_> = garbage.iter().map(|prefix| garbage_key(prefix)).collect();
+        let definitions =
+            definitions.iter().map(|(key, value)| plain_operation(key, value.as_deref()));
+        let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
+        let gives_up = garbage.len() > 0;
+        let operations: Vec<_> = definitions.chain(garbage).collect();
+        let written = self.write(&operations, Acknowledgement::Os);
+        if gives_up {
+            // Afterwards, or whoever looks just now would find nothing and not look again; and also
+            // where it failed, since it may have been written all the same.
+            self.expect_garbage();
+        }
+        written.map(|_| ())
+    }
+
+    /// Has the next removal look for garbage, which another process or this one may have left.
+    pub(crate) fn expect_garbage(&self) {
+        self.may_have_garbage.store(true, Ordering::Release);
+    }
+
+    /// Removes some garbage. Says whether there may be more. The store is not asked where nothing
+    /// became garbage since it was last found to hold none: to look at a memtable in order is to
+    /// sort it, and this is called every second.
+    pub(crate) fn remove_garbage(&self) -> Result<bool> {
+        if !self.may_have_garbage.swap(false, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        let removed = self.remove_some_garbage();
+        if !matches!(removed, Ok(false)) {
+            self.expect_garbage();
+        }
+        removed
+    }
+
+    fn remove_some_garbage(&self) -> Result<bool> {
+        let prefix = garbage_prefix();
+        let mut scan = self.scan(&prefix, &prefix)?;
+        let Some((note, _)) = scan.next()? else { return Ok(false) };
+        let note = note.to_vec();
+        drop(scan);
+        let garbage = &note[prefix.len()..];
+        let mut scan = self.scan(garbage, garbage)?;
+        let mut keys = Vec::new();
+        while keys.len() < KEYS_AT_ONCE {
+            let Some((key, _)) = scan.next()? else { break };
+            keys.push(key.to_vec());
+        }
+        if keys.len() < KEYS_AT_ONCE {
+            keys.push(note.clone());
+        }
+        let operations: Vec<_> = keys.iter().map(|key| plain_operation(key, None)).collect();
+        self.write(&operations, Acknowledgement::Os)?;
+        Ok(true)
+    }
+}
+
+/// An operation without a condition.
+pub(crate) fn plain_operation<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Operation<'a> {
+    Operation { key, value, condition: Condition::None, lifetime_ms: None }
+}
+
+/// The JSON of a definition.
+pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(definition)
+        .map_err(|error| DocumentError::new(ErrorNumber::INTERNAL, error.to_string()))
+}
+
+/// A reader of the table, before or after the documents are opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    store: &'a dyn Store,
+    table: Table,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a store; the table is made if there is none.
+    pub(crate) fn of(store: &'a dyn Store) -> Result<Reader<'a>> {
+        Ok(Reader { store, table: store.table_in_parts(TABLE, part_of)? })
+    }
+
+    /// Walks all keys with `prefix`, from `start` on.
+    pub(crate) fn scan(&self, prefix: &[u8], start: &[u8]) -> Result<Box<dyn Scan>> {
+        let end = end_of_prefix(prefix);
+        let range = Range { start: start.max(prefix), end: end.as_deref(), reverse: false };
+        Ok(self.store.scan(self.table, range)?)
+    }
+
+    /// All definitions of a kind.
+    pub(crate) fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
+        let prefix = definitions_prefix(kind);
+        let mut scan = self.scan(&prefix, &prefix)?;
+        let mut definitions = Vec::new();
+        while let Some((_, object)) = scan.next()? {
+            let parsed = serde_json::from_slice(&object.value);
+            definitions.push(parsed.map_err(|error| {
+                let message = format!("a definition in the store makes no sense: {error}");
+                DocumentError::new(ErrorNumber::INTERNAL, message)
+            })?);
+        }
+        Ok(definitions)
+    }
+
+    /// The number of documents, and the highest sequence number among them.
+    pub(crate) fn count(&self, storage: u64) -> Result<(u64, u64)> {
+        let prefix = documents_prefix(storage);
+        let mut scan = self.scan(&prefix, &prefix)?;
+        let (mut count, mut sequence) = (0, 0);
+        while let Some((_, head)) = scan.next_head()? {
+            count += 1;
+            sequence = head.sequence.max(sequence);
+        }
+        Ok((count, sequence))
+    }
+
+    /// The prefixes of garbage.
+    pub(crate) fn garbage(&self) -> Result<Vec<Vec<u8>>> {
+        let mark = garbage_prefix();
+        let mut scan = self.scan(&mark, &mark)?;
+        let mut prefixes = Vec::new();
+        while let Some((key, _)) = scan.next_head()? {
+            prefixes.push(key[mark.len()..].to_vec());
+        }
+        Ok(prefixes)
+    }
+}

@@ -1,0 +1,144 @@
+//! Authorisation of calls by the database or the collection that is found, and never by the text
+//! that names it.
+//!
+//! Handlers are given the database or the collection that is found here, so that none can have one
+//! that its caller has no right to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pellucid_document::{Collection, Database, DocumentError, Documents, ErrorNumber};
+
+use super::call::Call;
+use super::reply::error_as;
+use crate::access::{Identity, Right, Scope};
+use crate::reply::Reply;
+use crate::routes::Need;
+
+/// The failure of a call.
+pub(super) enum CallError {
+    /// The caller may not use this database. He is answered as if he were not known.
+    NoAccess,
+    Failed(DocumentError),
+}
+
+impl From<CallError> for Reply {
+    fn from(error: CallError) -> Reply {
+        match error {
+            CallError::NoAccess => error_as(401, &forbidden()),
+            CallError::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl From<DocumentError> for CallError {
+    fn from(error: DocumentError) -> CallError {
+        CallError::Failed(error)
+    }
+}
+
+/// The database of a call, if its caller has the right that its route needs.
+pub(super) fn database_of(
+    documents: &Documents,
+    call: &Call<'_>,
+    caller: &Identity,
+) -> Result<Arc<Database>, CallError> {
+    let right = needed(call);
+    match documents.database(call.database()) {
+        Ok(database) if caller.may(Scope::Database(&database.name), right) => Ok(database),
+        Err(error) if caller.may(Scope::Database(call.database()), right) => Err(error.into()),
+        _ => Err(CallError::NoAccess),
+    }
+}
+
+/// The collection of a call and its database, if its caller has the right that its route needs.
+pub(super) fn collection_of(
+    documents: &Documents,
+    call: &Call<'_>,
+    caller: &Identity,
+) -> Result<(Arc<Database>, Arc<Collection>), CallError> {
+    let Some(name) = name_of_collection(call) else {
+        database_of(documents, call, caller)?;
+        return Err(nothing_named(call).into());
+    };
+    let found = documents.database(call.database()).and_then(|database| {
+        let collection = database.collection(&name)?;
+        Ok((database, collection))
+    });
+    match found {
+        Ok((database, collection)) => {
+            authorize_collection(caller, &database, &collection, needed(call))?;
+            Ok((database, collection))
+        }
+        Err(error) => {
+            // Only callers who might read it learn that it is not there.
+            authorize(caller, call.database(), &name, needed(call))?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Refuses a caller without this right to a collection.
+pub(super) fn authorize_collection(
+    caller: &Identity,
+    database: &Database,
+    collection: &Collection,
+    right: Right,
+) -> Result<(), DocumentError> {
+    if matches!(caller, Identity::Anybody | Identity::Superuser) {
+        return Ok(());
+    }
+    authorize(caller, &database.name, &collection.shape().definition.name, right)
+}
+
+/// As [`authorize_collection`], of one that has this name or would have it.
+pub(super) fn authorize(
+    caller: &Identity,
+    database: &str,
+    collection: &str,
+    right: Right,
+) -> Result<(), DocumentError> {
+    match caller.may(Scope::Collection(database, collection), right) {
+        true => Ok(()),
+        false => Err(forbidden()),
+    }
+}
+
+/// Refuses a call about an account that is neither the caller's nor under his administration.
+pub(super) fn authorize_account(call: &Call<'_>, caller: &Identity) -> Result<(), DocumentError> {
+    let Need::OwnAccount(right) = call.route.need else { return Ok(()) };
+    let is_own = caller.name().is_some() && call.part("{user}") == caller.name();
+    if is_own || caller.may(Scope::Admin, right) {
+        return Ok(());
+    }
+    Err(ErrorNumber::FORBIDDEN.into())
+}
+
+/// The right that a route about a database or a collection needs.
+fn needed(call: &Call<'_>) -> Right {
+    match call.route.need {
+        Need::Database(right) | Need::Collection(right) => right,
+        // No route of these names a collection.
+        _ => Right::Write,
+    }
+}
+
+/// The name or number of the collection that a call is about.
+fn name_of_collection<'a>(call: &'a Call<'_>) -> Option<Cow<'a, str>> {
+    match call.part("{collection}") {
+        Some(name) => Some(Cow::Borrowed(name)),
+        None => call.parameter("collection").filter(|name| !name.is_empty()),
+    }
+}
+
+fn nothing_named(call: &Call<'_>) -> DocumentError {
+    if call.segment(1) != Some("document") {
+        return ErrorNumber::COLLECTION_PARAMETER_MISSING.into();
+    }
+    let message = "expecting /_api/document/<collection>";
+    DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+}
+
+fn forbidden() -> DocumentError {
+    DocumentError::new(ErrorNumber::FORBIDDEN, "not authorized to execute this request")
+}

@@ -1,0 +1,32 @@
+//! Completions of calls, which handlers return: a reply, or one that follows the commit of a write.
+
+use pellucid_document::DocumentError;
+use pellucid_store::{Pending, Result as StoreResult, Written};
+
+use crate::reply::Reply;
+
+/// The result of a handler that only replies.
+pub(super) type ReplyResult = Result<Reply, DocumentError>;
+
+/// The completion of a call.
+pub(super) enum Completion {
+    Reply(Reply),
+    /// The reply is made of the store's answer to a write.
+    OnCommit(Pending<Written>, FinishCommit),
+}
+
+/// Makes the reply of the store's answer.
+pub(super) type FinishCommit = Box<dyn FnOnce(StoreResult<Written>) -> CommitReply + Send>;
+
+/// The reply to a write that the store has committed or refused.
+pub(super) struct CommitReply {
+    pub(super) reply: Reply,
+    /// Another writer was faster, so the call can be made again.
+    pub(super) is_conflict: bool,
+}
+
+impl From<Reply> for Completion {
+    fn from(reply: Reply) -> Completion {
+        Completion::Reply(reply)
+    }
+}

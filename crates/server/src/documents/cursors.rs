@@ -1,0 +1,220 @@
+//! The cursors that wait for their next batch to be asked for.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use pellucid_budget::{Budget, Share};
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_thread::{Mutex, MutexGuard};
+
+use super::cursor::Cursor;
+use super::owner::Owner;
+use crate::access::Identity;
+
+/// Results that may wait for their next batch to be asked for.
+const CURSORS_MAX: usize = 10_000;
+
+/// Of these, those of one account.
+const CURSORS_OF_ACCOUNT_MAX: usize = 1_000;
+
+/// Results that wait may take one part in so many of the memory for requests, so that they leave
+/// room for queries that run.
+const CURSORS_MEMORY_PART: usize = 2;
+
+/// See the module.
+pub(crate) struct Cursors {
+    table: Mutex<Table>,
+    /// Memory that results may take together while they wait.
+    bytes_max: usize,
+    memory: Budget,
+}
+
+/// Cursors by their ids.
+#[derive(Default)]
+struct Table {
+    slots: HashMap<u64, Slot>,
+    /// The memory of all of them.
+    bytes: usize,
+    /// The number of cursors of each account.
+    of_accounts: HashMap<String, usize>,
+}
+
+/// The place of a cursor.
+struct Slot {
+    /// The cursor, unless somebody is reading it.
+    cursor: Option<Box<Cursor>>,
+    /// Its memory when it was put here.
+    bytes: usize,
+    owner: Owner,
+}
+
+impl Table {
+    fn insert(&mut self, id: u64, slot: Slot) {
+        self.bytes += slot.bytes;
+        if let Some(account) = slot.owner.account() {
+            *self.of_accounts.entry(account.to_owned()).or_default() += 1;
+        }
+        if let Some(before) = self.slots.insert(id, slot) {
+            self.release(&before);
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Slot> {
+        let slot = self.slots.remove(&id)?;
+        self.release(&slot);
+        Some(slot)
+    }
+
+    fn release(&mut self, slot: &Slot) {
+        self.bytes -= slot.bytes;
+        let Some(account) = slot.owner.account() else { return };
+        if let Some(count) = self.of_accounts.get_mut(account) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_accounts.remove(account);
+            }
+        }
+    }
+
+    /// The reason to keep no further cursor of `owner`, if there is one.
+    fn refusal(&self, owner: &Owner) -> Option<String> {
+        let count = owner.account().and_then(|account| self.of_accounts.get(account));
+        if count.is_some_and(|count| *count >= CURSORS_OF_ACCOUNT_MAX) {
+            let most = CURSORS_OF_ACCOUNT_MAX;
+            return Some(format!("{most} cursors of this account are open: read or remove some"));
+        }
+        (self.slots.len() >= CURSORS_MAX)
+            .then(|| format!("{CURSORS_MAX} cursors are open: read or remove some of them"))
+    }
+}
+
+/// The number and the memory of cursors that wait to be asked for, or are being read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CursorFigures {
+    pub(crate) open: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Cursors {
+    /// No cursors; their results take their memory from `memory`.
+    pub(super) fn new(memory: Budget) -> Cursors {
+        let bytes_max = memory.bytes_max() / CURSORS_MEMORY_PART;
+        Cursors { table: Mutex::default(), bytes_max, memory }
+    }
+
+    /// The memory that a cursor holds while it waits: none yet.
+    pub(super) fn memory(&self) -> Share {
+        self.memory.share(self.bytes_max)
+    }
+
+    /// Keeps a cursor.
+    ///
+    /// # Errors
+    /// 32 if there are too many, or their results take too much memory together; then it is gone.
+    pub(super) fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        let settled = cursor.settle_memory();
+        let bytes = cursor.size_bytes();
+        let mut cursors = self.table();
+        let before = cursors.slots.get(&cursor.id).map(|slot| slot.bytes);
+        let grows_by = bytes.saturating_sub(before.unwrap_or(0));
+        let refusal = before.is_none().then(|| cursors.refusal(&cursor.owner)).flatten();
+        let most = self.bytes_max;
+        let error = if let Some(message) = refusal {
+            DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
+        } else if grows_by > 0 && cursors.bytes.saturating_add(grows_by) > most {
+            let message = format!(
+                "the results of open cursors would take more than {most} bytes: read or remove \
+                 some of them, or have the query streamed"
+            );
+            DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
+        } else if let Err(error) = settled {
+            error
+        } else {
+            let owner = cursor.owner.clone();
+            cursors.insert(cursor.id, Slot { cursor: Some(cursor), bytes, owner });
+            return Ok(());
+        };
+        let gone = cursors.remove(cursor.id);
+        drop((cursors, gone));
+        Err(error)
+    }
+
+    /// Takes a cursor that `caller` owns to read from it; it has to be kept again or let go of.
+    ///
+    /// # Errors
+    /// 1600 if there is none, or it is another one's; 1601 if it is being read.
+    pub(super) fn take(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<Box<Cursor>, DocumentError> {
+        self.take_if(id, |owner, of| owner.is(caller) && of.is_none_or(|of| of == database))
+    }
+
+    /// Removes a cursor that `caller` owns, or any if it is an administrator.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub(super) fn remove(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<(), DocumentError> {
+        let yields = |owner: &Owner, of: Option<&str>| {
+            owner.yields_to(caller) && of.is_none_or(|of| of == database)
+        };
+        let cursor = self.take_if(id, yields)?;
+        self.forget(id);
+        drop(cursor);
+        Ok(())
+    }
+
+    /// Takes a cursor if it may be, by its owner and, unless it is being read, its database.
+    fn take_if(
+        &self,
+        id: u64,
+        may_be: impl FnOnce(&Owner, Option<&str>) -> bool,
+    ) -> Result<Box<Cursor>, DocumentError> {
+        let mut cursors = self.table();
+        let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
+        let database = slot.cursor.as_deref().map(|cursor| &*cursor.database);
+        if !may_be(&slot.owner, database) {
+            return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
+        }
+        slot.cursor.take().ok_or_else(|| ErrorNumber::CURSOR_BUSY.into())
+    }
+
+    /// Lets go of a cursor that was taken.
+    pub(super) fn forget(&self, id: u64) {
+        let gone = self.table().remove(id);
+        drop(gone);
+    }
+
+    /// The number of cursors, and their memory.
+    pub(super) fn figures(&self) -> CursorFigures {
+        let cursors = self.table();
+        CursorFigures { open: cursors.slots.len(), bytes: cursors.bytes }
+    }
+
+    /// Frees the cursors that nobody asked for in time.
+    pub(super) fn remove_expired(&self, now_ms: u64) {
+        let mut cursors = self.table();
+        let is_over =
+            |slot: &Slot| slot.cursor.as_ref().is_some_and(|cursor| cursor.expires_at_ms <= now_ms);
+        let ids: Vec<_> =
+            cursors.slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
+        let expired: Vec<_> = ids.iter().filter_map(|id| cursors.remove(*id)).collect();
+        drop(cursors);
+        // Freed once the lock is: a result may be large.
+        drop(expired);
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

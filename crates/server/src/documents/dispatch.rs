@@ -1,0 +1,145 @@
+//! Entries of requests to the document API: each is answered on its event loop or given to a
+//! worker.
+
+use std::sync::Arc;
+
+use pellucid_account::Stamp;
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_http::Request;
+use pellucid_store::Arrival;
+
+use super::api::DocumentApi;
+use super::call::Call;
+use super::completion::Completion;
+use super::reply::{empty, error_as};
+use super::users::{self, LogIn, token_reply};
+use super::worker_call::WorkerCall;
+use crate::access::{Identity, TooMany, Verifier};
+use crate::answer::{Answer, Later, Loop, Made};
+use crate::reply::{Driver, Reply};
+use crate::routes::{Missing, Target};
+use crate::timing::route;
+
+/// Answers a request to the document API.
+pub(crate) fn call(
+    api: &Arc<DocumentApi>,
+    target: &mut Target<'_>,
+    request: &Request<'_>,
+    caller: &Identity,
+    exchange: &mut Loop<'_>,
+) -> Answer {
+    let call = Call::of(request, target, exchange.facts.request);
+    route(exchange, call.operation());
+    if let Some(refusal) = api.refuse_early(request) {
+        return api.for_driver(refusal, 0).into();
+    }
+    match api.answer_on_loop(&call, caller, exchange.timeline) {
+        None => hand_over(api, call, caller, exchange),
+        Some(Completion::Reply(reply)) => {
+            if exchange.timeline.taken(Stamp::Executed).is_none() {
+                exchange.timeline.stamp_after_lap(Stamp::Executed);
+            }
+            api.for_driver(reply, 0).into()
+        }
+        Some(Completion::OnCommit(pending, finish)) => {
+            let (api, completer) = (Arc::clone(api), exchange.completer());
+            pending.when_ready(move |arrival| {
+                let reply = api.for_driver(finish(arrival.result).reply, 0);
+                let times = Arrival::new(Ok(()), arrival.parts);
+                completer.complete(Later::Made(Made::by(times, |()| reply)));
+            });
+            Answer::Away
+        }
+    }
+}
+
+/// Gives a call to a worker.
+fn hand_over(
+    api: &Arc<DocumentApi>,
+    call: Call<'_>,
+    caller: &Identity,
+    exchange: &mut Loop<'_>,
+) -> Answer {
+    let bytes = call.body.len();
+    let mut memory = api.memory().share(usize::MAX);
+    if memory.take(bytes).is_ok() {
+        let call = WorkerCall::of(call.into_owned(), memory, api, caller, exchange);
+        if api.pool().try_run(bytes, move |queued_ns| call.begin(queued_ns)) {
+            return Answer::Away;
+        }
+    }
+    let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1");
+    api.for_driver(full, 0).into()
+}
+
+/// Answers a request for a token. Its password waits with those of other requests, and not where
+/// calls do.
+pub(crate) fn log_in(
+    api: &Arc<DocumentApi>,
+    target: &mut Target<'_>,
+    request: &Request<'_>,
+    verifier: &Verifier,
+    exchange: &mut Loop<'_>,
+) -> Answer {
+    let call = Call::of(request, target, exchange.facts.request);
+    route(exchange, call.route.operation);
+    let claimed = match api.refuse_early(request) {
+        Some(refusal) => Ok(LogIn::Granted(refusal)),
+        None => users::log_in(api.accounts(), &call),
+    };
+    let (name, password) = match claimed {
+        Err(error) => return api.for_driver(error.into(), 0).into(),
+        Ok(LogIn::Granted(reply)) => return api.for_driver(reply, 0).into(),
+        Ok(LogIn::Claimed { name, password }) => (name, password),
+    };
+    let (of_caller, completer, user) = (Arc::clone(api), exchange.completer(), name.clone());
+    let then = move |identity: Option<Identity>| {
+        let reply = token_reply(of_caller.accounts(), &user, identity.is_some());
+        completer.complete(Later::Made(Made::of(Ok(of_caller.for_driver(reply, 0)))));
+    };
+    match verifier.verify(name, password, Some(exchange.address()), then) {
+        Ok(()) => Answer::Away,
+        Err(too_many) => {
+            let error = DocumentError::new(ErrorNumber::QUEUE_FULL, TooMany::WHAT);
+            let reply = error_as(429, &error);
+            let reply = reply.with_header("Retry-After", too_many.seconds.to_string());
+            api.for_driver(reply, 0).into()
+        }
+    }
+}
+
+/// Answers a browser that asks before it sends a request of a page of another origin.
+pub(crate) fn preflight(request: &Request<'_>) -> Reply {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    let headers = request.header("access-control-request-headers");
+    let headers = headers.filter(|headers| headers.iter().all(is_plain));
+    let methods = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
+    let reply = empty(200)
+        .with_header("Access-Control-Allow-Methods", methods)
+        .with_header("Access-Control-Max-Age", "1800");
+    let driver = Some(Driver { queued_ns: 0, compressed_from_bytes: 0 });
+    let reply = Reply { driver, ..reply };
+    match headers {
+        None => reply,
+        Some(headers) => {
+            let headers = String::from_utf8_lossy(headers).into_owned();
+            reply.with_header("Access-Control-Allow-Headers", headers)
+        }
+    }
+}
+
+/// The reply, in the form of the document API, to a request without a route.
+pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str) -> Reply {
+    let error = match why {
+        Missing::Path => {
+            DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("unknown path '{path}'"))
+        }
+        Missing::Encoding => {
+            let message = "the path is not percent-encoded as it must be";
+            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+        }
+        Missing::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
+        Missing::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
+    };
+    api.for_driver(error.into(), 0)
+}

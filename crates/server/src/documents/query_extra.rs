@@ -1,0 +1,220 @@
+//! Members of a query's reply beside its values: warnings, statistics, and the profile if the query
+//! asks for it.
+
+use std::sync::Arc;
+
+use pellucid_aql::{Execution, Plan, Statement, Stats, Warning};
+use pellucid_document::{QueryData, StoreAccount};
+use pellucid_value::{Number, Ref, json};
+use serde_json::{Map, Value as Json};
+
+use super::running::stopwatch;
+
+/// The largest whole number that every double below it holds exactly.
+const WHOLE_DOUBLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A query with its plan and its data.
+#[derive(Clone)]
+pub(super) struct PlannedQuery {
+    pub(super) plan: Arc<Plan>,
+    pub(super) data: Arc<QueryData>,
+    pub(super) statement: Arc<Statement>,
+    /// The detail of the profile that is asked for; none for zero.
+    pub(super) profile: i64,
+    pub(super) times: Times,
+}
+
+/// Nanoseconds of each step until a query runs.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Times {
+    /// Preparing it.
+    pub(super) initializing_ns: u64,
+    /// Reading its text.
+    pub(super) parsing_ns: u64,
+    pub(super) planning_ns: u64,
+    /// Binding the plan to its values.
+    pub(super) instantiating_ns: u64,
+}
+
+/// The statistics of a query that has run.
+pub(super) struct Statistics<'a> {
+    pub(super) stats: Stats,
+    pub(super) elapsed_ns: u64,
+    pub(super) warnings: &'a [Warning],
+}
+
+/// Members of a profile: `(name, value)`.
+type Members = Vec<(&'static str, Json)>;
+
+/// The members of a batch beside its values, as JSON behind other members.
+pub(super) fn trailer(
+    count: Option<usize>,
+    execution: &Execution,
+    query: &PlannedQuery,
+) -> Vec<u8> {
+    let finalizing = stopwatch();
+    let (stats, elapsed_ns) = (execution.stats(), execution.elapsed_ns());
+    let statistics = Statistics { stats, elapsed_ns, warnings: execution.warnings() };
+    let mut out = Vec::with_capacity(512);
+    if query.profile == 0 {
+        push_trailer(count, &statistics, &mut out);
+        return out;
+    }
+    let (mut in_stats, mut beside) = (Members::new(), Members::new());
+    if let Some(account) = query.data.store_account() {
+        beside.push(("store", store_account(&account)));
+    }
+    if query.profile > 1 {
+        in_stats.push(("nodes", to_json(execution.profile().view())));
+        beside.push(("plan", to_json(query.plan.explain().view())));
+    }
+    // Drivers take a time of zero for one that was not measured.
+    let seconds = |ns: u64| ns.max(1) as f64 / 1e9;
+    let profile = serde_json::json!({
+        "initializing": seconds(query.times.initializing_ns),
+        "parsing": seconds(query.times.parsing_ns),
+        // The planner does all of this in one go.
+        "optimizing ast": 0.0,
+        "loading collections": 0.0,
+        "instantiating plan": seconds(query.times.planning_ns),
+        "optimizing plan": 0.0,
+        "instantiating executors": seconds(query.times.instantiating_ns),
+        "executing": seconds(elapsed_ns),
+        "finalizing": seconds(finalizing.elapsed_ns()),
+    });
+    beside.push(("profile", profile));
+    push_count(count, &mut out);
+    push_extra(&statistics, &in_stats, &beside, &mut out);
+    out
+}
+
+/// As [`trailer`] without a profile, behind other members in `out`.
+pub(super) fn push_trailer(count: Option<usize>, statistics: &Statistics<'_>, out: &mut Vec<u8>) {
+    push_count(count, out);
+    push_extra(statistics, &[], &[], out);
+}
+
+/// Warnings as JSON.
+pub(super) fn warnings(warnings: &[Warning]) -> Json {
+    let each = warnings
+        .iter()
+        .map(|warning| serde_json::json!({ "code": warning.number, "message": warning.message }));
+    each.collect()
+}
+
+/// A value as another kind of JSON value.
+pub(super) fn to_json(value: Ref<'_>) -> Json {
+    match value {
+        Ref::Null => Json::Null,
+        Ref::Bool(value) => value.into(),
+        Ref::Number(Number::Int(value)) => value.into(),
+        Ref::Number(Number::Uint(value)) => value.into(),
+        Ref::Number(Number::Double(value))
+            if value.fract() == 0.0 && value.abs() < WHOLE_DOUBLE_MAX =>
+        {
+            (value as i64).into()
+        }
+        Ref::Number(Number::Double(value)) => value.into(),
+        Ref::String(text) => text.into(),
+        Ref::Array(array) => array.iter().map(to_json).collect(),
+        Ref::Object(object) => {
+            object.iter().map(|(name, value)| (name.to_owned(), to_json(value))).collect()
+        }
+    }
+}
+
+/// The operations of the store for a query, as JSON.
+pub(super) fn store_account(account: &StoreAccount) -> Json {
+    let parts = account.parts_ns.iter().map(|(name, ns)| (format!("{name}_ns"), (*ns).into()));
+    let mut shown = Map::from_iter(parts);
+    for (name, count) in [
+        ("index_look_ups", account.index_look_ups),
+        ("index_entries", account.index_entries),
+        ("document_reads", account.document_reads),
+        ("look_ups", account.look_ups),
+        ("tables", account.tables),
+        ("blocks", account.blocks),
+        ("records", account.records),
+    ] {
+        shown.insert(name.to_owned(), count.into());
+    }
+    shown.into()
+}
+
+fn push_count(count: Option<usize>, out: &mut Vec<u8>) {
+    if let Some(count) = count {
+        push_field(b",\"count\":", count as u64, out);
+    }
+}
+
+fn push_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    json::write_number(Number::Uint(value), out);
+}
+
+/// Warnings and statistics with further members. Each query has them, so they are written as text.
+fn push_extra(
+    statistics: &Statistics<'_>,
+    in_stats: &[(&str, Json)],
+    beside: &[(&str, Json)],
+    out: &mut Vec<u8>,
+) {
+    let Statistics { stats, elapsed_ns, warnings: all } = statistics;
+    out.extend_from_slice(b",\"extra\":{\"warnings\":");
+    match all {
+        [] => out.extend_from_slice(b"[]"),
+        some => out.extend_from_slice(warnings(some).to_string().as_bytes()),
+    }
+    push_field(b",\"stats\":{\"writesExecuted\":", stats.writes_executed, out);
+    push_field(b",\"writesIgnored\":", stats.writes_ignored, out);
+    push_field(b",\"documentLookups\":", stats.document_lookups, out);
+    push_field(b",\"seeks\":", stats.seeks, out);
+    push_field(b",\"scannedFull\":", stats.scanned_full, out);
+    push_field(b",\"scannedIndex\":", stats.scanned_index, out);
+    push_field(b",\"searchParallelism\":1,\"cursorsCreated\":", stats.cursors_created, out);
+    out.extend_from_slice(b",\"cursorsRearmed\":0,\"cacheHits\":0,\"cacheMisses\":0");
+    push_field(b",\"filtered\":", stats.filtered, out);
+    out.extend_from_slice(b",\"httpRequests\":0,\"executionTime\":");
+    push_seconds(*elapsed_ns, out);
+    push_field(b",\"peakMemoryUsage\":", stats.peak_memory_bytes as u64, out);
+    out.extend_from_slice(b",\"intermediateCommits\":0");
+    if let Some(count) = stats.full_count {
+        push_field(b",\"fullCount\":", count, out);
+    }
+    push_members(in_stats, out);
+    out.push(b'}');
+    push_members(beside, out);
+    out.push(b'}');
+}
+
+fn push_members(members: &[(&str, Json)], out: &mut Vec<u8>) {
+    for (name, value) in members {
+        out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+    }
+}
+
+/// Seconds with nine digits behind the point.
+fn push_seconds(elapsed_ns: u64, out: &mut Vec<u8>) {
+    json::write_number(Number::Uint(elapsed_ns / 1_000_000_000), out);
+    out.push(b'.');
+    // A one in front keeps the zeros behind it.
+    let begin = out.len();
+    json::write_number(Number::Uint(1_000_000_000 + elapsed_ns % 1_000_000_000), out);
+    out.remove(begin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_all_their_zeros() {
+        for (ns, expected) in
+            [(0, "0.000000000"), (1_000_000_042, "1.000000042"), (7, "0.000000007")]
+        {
+            let mut out = Vec::new();
+            push_seconds(ns, &mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+}

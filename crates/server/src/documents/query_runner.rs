@@ -1,0 +1,570 @@
+//! Execution of queries.
+//!
+//! A query is planned, bound to its data and run in one way, whichever thread does it. Event loops
+//! run queries that were planned before, look up one place of one index, and read little: handing
+//! them to another thread would take longer than they do. Workers run all others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pellucid_account::Timeline;
+use pellucid_aql::{
+    Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
+};
+use pellucid_clock::{Stopwatch, WallTime};
+use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
+use pellucid_store::{Acknowledgement, ReadMode};
+
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
+use super::cursors::Cursors;
+use super::encoding::Encoding;
+use super::memory::RequestMemory;
+use super::owner::Owner;
+use super::query_extra::{
+    PlannedQuery, Statistics, Times, push_trailer, to_json, trailer, warnings,
+};
+use super::query_request::{BATCH_SIZE_DEFAULT, QueryRequest};
+use super::reply::{encoded, success};
+use super::running::{Listed, Running, RunningQueries, stopwatch};
+use super::settings::DocumentSettings;
+use super::slow_queries::SlowQueries;
+use crate::access::{Identity, Right, Scope};
+use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
+use crate::reply::Reply;
+use crate::routes::Method;
+
+/// Bytes that the reply to a query that finds one document of usual size has room for: less than
+/// the system's allocator takes for a large piece, for which it tidies up first.
+const REPLY_BYTES: usize = 1_000;
+
+/// Tells the pool that a query begins to do nothing for a while (true), or goes on.
+pub(super) type Resting = Arc<dyn Fn(bool) + Send + Sync>;
+
+/// See the module.
+pub(crate) struct QueryRunner {
+    documents: Arc<Documents>,
+    /// Queries that were read before.
+    statements: Statements,
+    running: Arc<RunningQueries>,
+    cursors: Arc<Cursors>,
+    slow_queries: SlowQueries,
+    memory: RequestMemory,
+    acknowledgement: Acknowledgement,
+    settings: DocumentSettings,
+    resting: Resting,
+}
+
+/// The way in which a query is planned and run.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// On an event loop, by the plan of an earlier execution, with reads of this mode.
+    Light(ReadMode),
+    /// On a worker, by a plan that may serve again.
+    Worker,
+    /// On a worker, by a plan for these values alone, which shows them.
+    Shown,
+}
+
+/// The caller of a query and its database.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    database: &'a Arc<Database>,
+    caller: &'a Identity,
+}
+
+/// A query that an event loop has run.
+enum LightResult {
+    Reply(Reply),
+    /// A result that may have to be kept.
+    Cursor(Box<Cursor>),
+    /// Its data is not in memory.
+    NotInMemory,
+}
+
+impl QueryRunner {
+    pub(super) fn new(
+        documents: &Arc<Documents>,
+        memory: &RequestMemory,
+        acknowledgement: Acknowledgement,
+        settings: &DocumentSettings,
+        resting: Resting,
+    ) -> QueryRunner {
+        QueryRunner {
+            documents: Arc::clone(documents),
+            statements: Statements::default(),
+            running: Arc::default(),
+            cursors: Arc::new(Cursors::new(memory.budget().clone())),
+            slow_queries: SlowQueries::default(),
+            memory: memory.clone(),
+            acknowledgement,
+            settings: settings.clone(),
+            resting,
+        }
+    }
+
+    pub(super) fn running(&self) -> &Arc<RunningQueries> {
+        &self.running
+    }
+
+    pub(super) fn cursors(&self) -> &Arc<Cursors> {
+        &self.cursors
+    }
+
+    pub(super) fn slow_queries(&self) -> &SlowQueries {
+        &self.slow_queries
+    }
+
+    /// Answers a call to `/_api/cursor…`. For threads that may block.
+    pub(super) fn answer(
+        &self,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> ReplyResult {
+        let id = call.segment(2).map(|id| id.parse::<u64>().ok());
+        match (call.method, id) {
+            (Method::Post, None) => self.start(call, Context { database, caller }, timeline),
+            (Method::Post | Method::Put, Some(Some(id))) => {
+                let replied = self.next_batch(call, database, id, caller);
+                timeline.lap(QUERY_RUN);
+                replied
+            }
+            (Method::Delete, Some(Some(id))) => {
+                self.cursors.remove(&database.name, id, caller)?;
+                Ok(success(202, serde_json::json!({ "id": id.to_string() })))
+            }
+            (Method::Post | Method::Put | Method::Delete, Some(None)) => {
+                Err(ErrorNumber::CURSOR_NOT_FOUND.into())
+            }
+            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+        }
+    }
+
+    /// The reply to a light query; none for other calls, and where the query would have to wait. A
+    /// try that failed leaves no trace in the account.
+    pub(super) fn answer_light(
+        &self,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+        timeline: &mut Timeline,
+    ) -> Option<Reply> {
+        let before = timeline.clone();
+        let mut result = None;
+        let is_in_memory = self.documents.store().all_in_memory(&mut |reads| {
+            let context = Context { database, caller };
+            result = self.run_light(call, context, reads, timeline);
+            !matches!(result, Some(LightResult::NotInMemory))
+        });
+        match result.filter(|_| is_in_memory) {
+            Some(LightResult::Reply(reply)) => Some(reply),
+            Some(LightResult::Cursor(mut cursor)) => {
+                // A number may have to be written down, and that is not a read.
+                let given = self.documents.next_tick().and_then(|id| {
+                    cursor.id = id;
+                    self.give(cursor, 201, call)
+                });
+                Some(given.unwrap_or_else(Reply::from))
+            }
+            Some(LightResult::NotInMemory) | None => {
+                *timeline = before;
+                None
+            }
+        }
+    }
+
+    /// Runs a light query; none if it is not light.
+    fn run_light(
+        &self,
+        call: &Call<'_>,
+        context: Context<'_>,
+        reads: ReadMode,
+        timeline: &mut Timeline,
+    ) -> Option<LightResult> {
+        let request = QueryRequest::of(call, &self.settings, self.memory.budget()).ok()?;
+        if request.is_stream || request.profile != 0 {
+            return None;
+        }
+        let kill = KillSwitch::default();
+        let query = self.plan(&request, context, Mode::Light(reads), &kill, None, timeline).ok()?;
+        check_rights(&query.plan, context).ok()?;
+        let result = match self.run_point(&request, &query, timeline) {
+            Ok(Some(body)) => Ok(LightResult::Reply(Reply::json(201, body))),
+            Err(error) => Err(error),
+            Ok(None) => {
+                let cursor = self.run(
+                    query,
+                    &request,
+                    context,
+                    Mode::Light(reads),
+                    kill,
+                    timeline,
+                    |_, _| {},
+                );
+                cursor.map(LightResult::Cursor)
+            }
+        };
+        match result {
+            Err(error) if error.number == number::NOT_LIGHT => None,
+            Err(error) if error.number == ErrorNumber::NOT_IN_MEMORY.0 => {
+                Some(LightResult::NotInMemory)
+            }
+            Err(error) => Some(LightResult::Reply(running_error(&error).into())),
+            Ok(result) => Some(result),
+        }
+    }
+
+    /// The body of the reply to a query that looks up one place, without an execution that could
+    /// be kept; none for other queries.
+    fn run_point(
+        &self,
+        request: &QueryRequest,
+        query: &PlannedQuery,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Vec<u8>>, QueryError> {
+        if !request.is_plain() {
+            return Ok(None);
+        }
+        let since = stopwatch();
+        let mut body = Vec::with_capacity(REPLY_BYTES);
+        body.extend_from_slice(RESULT_BEGIN);
+        let (binds, data) = (&request.bind_variables, &*query.data);
+        let written = query.plan.write_point(binds, data, request.batch_size, &mut body);
+        timeline.lap(QUERY_RUN);
+        let Some(PointResult { values, stats }) = written? else { return Ok(None) };
+        let statistics = Statistics { stats, elapsed_ns: since.elapsed_ns(), warnings: &[] };
+        let count = request.counts.then_some(values);
+        end_result(None, |out| push_trailer(count, &statistics, out), 201, &mut body);
+        Ok(Some(body))
+    }
+
+    /// Runs a query that is asked for, and gives its first batch.
+    fn start(&self, call: &Call<'_>, context: Context<'_>, timeline: &mut Timeline) -> ReplyResult {
+        let mut memory = self.memory.of_body(&call.body)?;
+        let since = stopwatch();
+        let mut request = self.request(call)?;
+        let kept = request.query.len() * 2 + request.bind_variables.size_bytes();
+        memory.give_back(memory.held_bytes().saturating_sub(kept));
+        let kill = KillSwitch::default();
+        if let Some(client) = &call.client {
+            let kill = kill.clone();
+            client.when_gone(move || kill.kill());
+        }
+        let listed = self.running.begin(Running {
+            id: self.documents.next_tick()?,
+            database: context.database.name.clone(),
+            query: request.query.clone(),
+            bind_variables: request.bind_variables.clone(),
+            is_stream: request.is_stream,
+            begun: WallTime::now(),
+            since,
+            kill: kill.clone(),
+            runtime_max: request.options.runtime_max,
+            owner: Owner::of(context.caller),
+            is_modification: AtomicBool::new(false),
+            _memory: memory,
+        });
+        if let Some(control) = &call.control {
+            control.runs(listed.running());
+        }
+        let mode = if request.profile == 0 { Mode::Worker } else { Mode::Shown };
+        let query = self.plan(&request, context, mode, &kill, Some(&listed.since), timeline);
+        let query = query.map_err(|error| planning_error(&error))?;
+        check_rights(&query.plan, context)?;
+        listed.is_modification.store(query.plan.is_modification(), Ordering::Relaxed);
+        request.is_stream &= !query.plan.is_modification();
+        let note = |execution: &Execution, data: &QueryData| {
+            self.slow_queries.note(call.request, &request.query, execution, data);
+        };
+        let cursor = self.run(query, &request, context, mode, kill, timeline, note);
+        let mut cursor = cursor.map_err(|error| running_error(&error))?;
+        cursor.id = listed.id;
+        cursor.settle_memory()?;
+        // A stream runs on until nobody will ask for more. Other queries are listed while their
+        // reply is written, which ends with them.
+        let listed = match request.is_stream {
+            true => {
+                cursor.listed = Some(listed);
+                None
+            }
+            false => Some(listed),
+        };
+        let given = self.give(cursor, 201, call);
+        drop::<Option<Listed>>(listed);
+        given
+    }
+
+    /// The request of a call, within the limits of the server.
+    fn request(&self, call: &Call<'_>) -> Result<QueryRequest, DocumentError> {
+        let mut request = QueryRequest::of(call, &self.settings, self.memory.budget())?;
+        request.bound_runtime(self.settings.query_runtime_max);
+        Ok(request)
+    }
+
+    /// Plans a query. `since` is the beginning of its preparation, on threads that time its steps.
+    fn plan(
+        &self,
+        request: &QueryRequest,
+        context: Context<'_>,
+        mode: Mode,
+        kill: &KillSwitch,
+        since: Option<&Stopwatch>,
+        timeline: &mut Timeline,
+    ) -> Result<PlannedQuery, QueryError> {
+        let elapsed_ns = || since.map_or(0, Stopwatch::elapsed_ns);
+        let (binds, options) = (&request.bind_variables, &request.options);
+        let not_light = || QueryError::new(number::NOT_LIGHT, "there is no light plan");
+        let initialized_ns = elapsed_ns();
+        let statement = match mode {
+            Mode::Light(_) => self.statements.find(&request.query).ok_or_else(not_light),
+            Mode::Worker | Mode::Shown => self.statements.read(&request.query, options),
+        };
+        timeline.lap(QUERY_PARSE);
+        let (statement, parsed_ns) = (statement?, elapsed_ns());
+        let data = Arc::new(self.data(context, mode, timeline));
+        let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
+        let plan = match mode {
+            Mode::Light(_) => statement.light(binds, &*data).ok_or_else(not_light),
+            Mode::Worker => statement.plan(binds, &source, options, kill),
+            Mode::Shown => statement.plan_once(binds, &source, options, kill),
+        };
+        timeline.lap(QUERY_PLAN);
+        let plan = plan?;
+        let times = Times {
+            initializing_ns: initialized_ns,
+            parsing_ns: parsed_ns - initialized_ns,
+            planning_ns: elapsed_ns() - parsed_ns,
+            instantiating_ns: 0,
+        };
+        Ok(PlannedQuery { plan, data, statement, profile: request.profile, times })
+    }
+
+    /// The data of a query.
+    fn data(&self, context: Context<'_>, mode: Mode, timeline: &Timeline) -> QueryData {
+        let data = QueryData::new(&self.documents, context.database, self.acknowledgement);
+        if let Mode::Light(reads) = mode {
+            return data.light(reads);
+        }
+        data.with_rest(Arc::clone(&self.resting))
+            .with_rights(rights_of(context))
+            .with_reported_version(&self.settings.reported_version)
+            .with_account(timeline)
+    }
+
+    /// Runs a query that was planned: to its end, unless its result is streamed.
+    #[allow(clippy::too_many_arguments, reason = "a query, its context and its observers")]
+    fn run(
+        &self,
+        mut query: PlannedQuery,
+        request: &QueryRequest,
+        context: Context<'_>,
+        mode: Mode,
+        kill: KillSwitch,
+        timeline: &mut Timeline,
+        note: impl FnOnce(&Execution, &QueryData),
+    ) -> Result<Box<Cursor>, QueryError> {
+        let is_light = matches!(mode, Mode::Light(_));
+        let instantiating = (!is_light).then(stopwatch);
+        // Workers time nodes whether that is to be shown or not: a query that turns out to be slow
+        // has to say which one was.
+        let options = QueryOptions { profile: !is_light, is_light, ..request.options.clone() };
+        let source: Arc<dyn Source> = Arc::clone(&query.data) as Arc<dyn Source>;
+        let (plan, binds) = (Arc::clone(&query.plan), &request.bind_variables);
+        let mut execution = Execution::bound(plan, binds, source, options, kill);
+        query.times.instantiating_ns = instantiating.map_or(0, |watch| watch.elapsed_ns());
+        let data = Arc::clone(&query.data);
+        let (rest, trailer) = if request.is_stream {
+            timeline.lap(QUERY_RUN);
+            (Rest::Stream(Box::new(Streamed { execution, query })), Vec::new())
+        } else {
+            let (mut all, mut ended) = (Vec::new(), Ok(()));
+            while !execution.is_done() {
+                match execution.next_to_keep(BATCH_SIZE_DEFAULT) {
+                    Ok((values, _)) => all.extend(values),
+                    Err(error) => ended = Err(error),
+                }
+            }
+            note(&execution, &data);
+            timeline.lap(QUERY_RUN);
+            if let Err(error) = ended {
+                if error.number == number::NOT_LIGHT {
+                    query.statement.note_heavy();
+                }
+                return Err(error);
+            }
+            let count = request.counts.then_some(all.len());
+            let trailer = trailer(count, &execution, &query);
+            (Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer)
+        };
+        Ok(Box::new(Cursor {
+            // It has a number once it is known that it is kept.
+            id: 0,
+            database: context.database.name.clone(),
+            owner: Owner::of(context.caller),
+            text: if request.is_stream { request.query.clone() } else { String::new() },
+            rest,
+            batch_size: request.batch_size,
+            next_batch: 1,
+            trailer,
+            ttl_ms: request.ttl_ms,
+            expires_at_ms: 0,
+            last_batch: None,
+            may_retry: request.may_retry,
+            is_exhausted: false,
+            // The data is let go of with its snapshot, unless the result is still to be computed.
+            committed: data.committed(),
+            listed: None,
+            memory: self.cursors.memory(),
+        }))
+    }
+
+    fn next_batch(
+        &self,
+        call: &Call<'_>,
+        database: &Database,
+        id: u64,
+        caller: &Identity,
+    ) -> ReplyResult {
+        let mut cursor = self.cursors.take(&database.name, id, caller)?;
+        if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
+            control.runs(listed.running());
+        }
+        let wanted = call.segment(3).and_then(|batch| batch.parse::<u64>().ok());
+        if let (true, Some(wanted)) = (cursor.may_retry, wanted) {
+            let last = cursor.last_batch.take();
+            if let Some((_, body)) = last.as_ref().filter(|(number, _)| *number == wanted) {
+                let mut out = Encoding::new(self.memory.of_call(), call.control.as_ref());
+                let copied = out.bytes(body);
+                cursor.last_batch = last;
+                self.keep(cursor)?;
+                copied?;
+                return Ok(encoded(200, out));
+            }
+            if wanted != cursor.next_batch || cursor.is_exhausted {
+                cursor.last_batch = last;
+                self.keep(cursor)?;
+                return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
+            }
+        }
+        // Where a batch may be asked for again, its client may come back for it.
+        if let (Some(client), Some(listed), false) =
+            (&call.client, &cursor.listed, cursor.may_retry)
+        {
+            let kill = listed.running().kill.clone();
+            client.when_gone(move || kill.kill());
+        }
+        self.give(cursor, 200, call)
+    }
+
+    fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
+        cursor.expires_at_ms = WallTime::now().unix_ms() + cursor.ttl_ms;
+        self.cursors.keep(cursor)
+    }
+
+    /// Gives the next batch of a cursor, and keeps the rest.
+    fn give(&self, mut cursor: Box<Cursor>, status: u16, call: &Call<'_>) -> ReplyResult {
+        let mut out = Encoding::new(self.memory.of_call(), call.control.as_ref());
+        let note = |text: &str, execution: &Execution, data: &QueryData| {
+            self.slow_queries.note(call.request, text, execution, data);
+        };
+        if let Err(error) = cursor.write_batch(status, &mut out, note) {
+            self.cursors.forget(cursor.id);
+            return Err(error);
+        }
+        if !cursor.is_exhausted || (cursor.may_retry && status == 200) {
+            self.keep(cursor)?;
+        } else {
+            self.cursors.forget(cursor.id);
+        }
+        Ok(encoded(status, out))
+    }
+
+    /// Answers `/_api/explain`. For threads that may block.
+    pub(super) fn explain(
+        &self,
+        call: &Call<'_>,
+        database: &Arc<Database>,
+        caller: &Identity,
+    ) -> ReplyResult {
+        let context = Context { database, caller };
+        let _memory = self.memory.of_body(&call.body)?;
+        let request = self.request(call)?;
+        let since = stopwatch();
+        let kill = call.control.as_ref().map(|control| control.kill_switch()).unwrap_or_default();
+        let timeline = &mut Timeline::off();
+        let query = self.plan(&request, context, Mode::Shown, &kill, None, timeline);
+        let query =
+            query.map_err(|error| query_error(&error, format!("{error} (while parsing)")))?;
+        check_rights(&query.plan, context)?;
+        let plan = to_json(query.plan.explain().view());
+        let seconds = since.elapsed_ns() as f64 / 1e9;
+        let mut fields = serde_json::json!({
+            "cacheable": !query.plan.is_modification(),
+            "warnings": warnings(query.plan.warnings()),
+            "stats": {
+                "rulesExecuted": 0, "rulesSkipped": 0, "plansCreated": 1, "rules": {},
+                "peakMemoryUsage": 0, "executionTime": seconds,
+            },
+        });
+        match request.wants_all_plans {
+            true => fields["plans"] = vec![plan].into(),
+            false => fields["plan"] = plan,
+        }
+        Ok(success(200, fields))
+    }
+
+    /// Answers a request to parse a query. For threads that may block.
+    pub(super) fn parse(&self, call: &Call<'_>) -> ReplyResult {
+        let _memory = self.memory.of_body(&call.body)?;
+        let request = QueryRequest::of(call, &self.settings, self.memory.budget())?;
+        let parsed = pellucid_aql::parse_within(&request.query, &request.options)
+            .map_err(|error| query_error(&error, error.message.clone()))?;
+        let names: Vec<_> = parsed.bind_names().iter().collect();
+        let fields = serde_json::json!({
+            "parsed": true, "collections": parsed.collections(),
+            "bindVars": names, "ast": [], "warnings": [],
+        });
+        Ok(success(200, fields))
+    }
+}
+
+/// The collections that a query may read that only its values name; none where its caller may read
+/// all.
+fn rights_of(context: Context<'_>) -> Option<MayRead> {
+    if matches!(context.caller, Identity::Anybody | Identity::Superuser) {
+        return None;
+    }
+    let (caller, database) = (context.caller.clone(), Arc::clone(context.database));
+    Some(Box::new(move |collection: &str| {
+        caller.may(Scope::Collection(&database.name, collection), Right::Read)
+    }))
+}
+
+/// Refuses a plan with collections that its caller may not read or write.
+fn check_rights(plan: &Plan, context: Context<'_>) -> Result<(), DocumentError> {
+    for (collection, writes) in plan.collections() {
+        let needed = if writes { Right::Write } else { Right::Read };
+        let scope = Scope::Collection(&context.database.name, collection);
+        if !context.caller.may(scope, needed) {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+    }
+    Ok(())
+}
+
+/// An error of a query, with ArangoDB's text for it: that depends on the call and on the step that
+/// failed, as in the answers that the tests hold ours against.
+fn query_error(error: &QueryError, message: String) -> DocumentError {
+    DocumentError::new(ErrorNumber(error.number), message)
+}
+
+/// An error of a query that was to be run, before it was.
+fn planning_error(error: &QueryError) -> DocumentError {
+    match error.number {
+        number::COLLECTION_NOT_FOUND => query_error(error, error.message.clone()),
+        _ => query_error(error, format!("AQL: {error} (while parsing)")),
+    }
+}

@@ -1,0 +1,175 @@
+//! The queries that run, and other work that is listed and ended as they are.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_aql::KillSwitch;
+use pellucid_budget::Share;
+use pellucid_clock::{Clock, Stopwatch, WallTime};
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_value::Value;
+
+use super::owner::Owner;
+use crate::access::Identity;
+
+/// A query that runs.
+pub(crate) struct Running {
+    pub(crate) id: u64,
+    pub(crate) database: String,
+    pub(crate) query: String,
+    /// The bind variables.
+    pub(crate) bind_variables: Value,
+    pub(crate) is_stream: bool,
+    pub(crate) begun: WallTime,
+    pub(crate) since: Stopwatch,
+    pub(crate) kill: KillSwitch,
+    /// The longest time that it may run.
+    pub(crate) runtime_max: Option<Duration>,
+    pub(crate) owner: Owner,
+    /// It writes, once that is known.
+    pub(crate) is_modification: AtomicBool,
+    /// The memory of its text and of its bind variables.
+    pub(crate) _memory: Share,
+}
+
+impl Running {
+    /// Other work that takes long, is listed as a query is, and writes.
+    pub(crate) fn beside_queries(
+        id: u64,
+        database: &str,
+        text: String,
+        owner: Owner,
+        memory: Share,
+    ) -> Running {
+        Running {
+            id,
+            database: database.to_owned(),
+            query: text,
+            bind_variables: Value::Object(Arc::default()),
+            is_stream: false,
+            begun: WallTime::now(),
+            since: stopwatch(),
+            kill: KillSwitch::default(),
+            runtime_max: None,
+            owner,
+            is_modification: AtomicBool::new(true),
+            _memory: memory,
+        }
+    }
+
+    /// Goes on, unless the query was killed or its time is over. The time of one that is streamed
+    /// is looked after where it runs.
+    ///
+    /// # Errors
+    /// 1500.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        let elapsed_ns = || u128::from(self.since.elapsed_ns());
+        let is_over = |longest: Duration| !self.is_stream && elapsed_ns() > longest.as_nanos();
+        if self.kill.is_killed() {
+            return Err(ErrorNumber::QUERY_KILLED.into());
+        }
+        if self.runtime_max.is_some_and(is_over) {
+            let message = "query killed: it ran too long";
+            return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message));
+        }
+        Ok(())
+    }
+}
+
+/// A query in the list of those that run, until this is dropped: one whose result is streamed runs
+/// until its cursor is gone.
+pub(crate) struct Listed {
+    queries: Arc<RunningQueries>,
+    running: Arc<Running>,
+}
+
+impl std::ops::Deref for Listed {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl Listed {
+    /// The query, for those that watch over it.
+    pub(crate) fn running(&self) -> &Arc<Running> {
+        &self.running
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.queries.lock().remove(&self.running.id);
+    }
+}
+
+/// The list of queries that run.
+#[derive(Default)]
+pub(crate) struct RunningQueries {
+    by_id: Mutex<HashMap<u64, Arc<Running>>>,
+}
+
+impl RunningQueries {
+    /// Lists a query that begins.
+    pub(super) fn begin(self: &Arc<Self>, running: Running) -> Listed {
+        let running = Arc::new(running);
+        self.lock().insert(running.id, Arc::clone(&running));
+        Listed { queries: Arc::clone(self), running }
+    }
+
+    /// The queries of a database that run, oldest first.
+    pub(super) fn list(&self, database: &str) -> Vec<Arc<Running>> {
+        let running = self.lock();
+        let mut list: Vec<_> =
+            running.values().filter(|query| query.database == database).cloned().collect();
+        list.sort_by_key(|query| query.id);
+        list
+    }
+
+    /// Ends a query soon.
+    ///
+    /// # Errors
+    /// 1591 if there is none, 11 if `caller` may not.
+    pub(super) fn kill(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<(), DocumentError> {
+        let running = self.lock();
+        let query = running.get(&id).filter(|query| query.database == database);
+        let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;
+        if !query.owner.yields_to(caller) {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+        query.kill.kill();
+        Ok(())
+    }
+
+    /// Ends all queries soon.
+    pub(super) fn kill_all(&self) {
+        self.lock().values().for_each(|query| query.kill.kill());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Running>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stopwatch that runs.
+pub(super) fn stopwatch() -> Stopwatch {
+    Clock::system().stopwatch()
+}
+
+/// The beginning of a text, of so many bytes at most.
+pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

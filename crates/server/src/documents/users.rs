@@ -1,0 +1,169 @@
+//! `/_api/user` and `/_open/auth`: accounts as users of ArangoDB.
+
+use pellucid_clock::WallTime;
+use pellucid_document::{DocumentError, ErrorNumber};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::reply::success;
+use crate::access::{AccessError, AccountRecord, Accounts, Identity, Right};
+use crate::reply::Reply;
+use crate::routes::Method;
+
+/// A request for a token.
+pub(super) enum LogIn {
+    /// It needs no password.
+    Granted(Reply),
+    /// Its password has to be verified.
+    Claimed { name: String, password: String },
+}
+
+/// Answers a call to `/_api/user…`. For threads that may block.
+pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) -> ReplyResult {
+    let changes = call.method != Method::Get;
+    if changes && !accounts.is_enforced() {
+        // The first account would lock out who made it.
+        let message = "this server asks nobody for credentials: make the first account with \
+                       `pellucid account`";
+        return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+    }
+    match (call.method, call.part("{user}")) {
+        (Method::Get, None) => {
+            let users: Vec<_> = accounts.list().iter().map(|user| show(user)).collect();
+            Ok(success(200, json!({ "result": users })))
+        }
+        (Method::Post, None) => {
+            let body = call.object()?;
+            let name = body.get("user").or_else(|| body.get("username"));
+            let name = name.and_then(Value::as_str).unwrap_or("");
+            make_account(accounts, name, &body, None).map_err(problem)?;
+            Ok(success(201, show_account(accounts, name)?))
+        }
+        (Method::Get, Some(name)) => Ok(success(200, show_account(accounts, name)?)),
+        (Method::Put | Method::Patch, Some(name)) => {
+            let body = call.object()?;
+            let replaces = call.method == Method::Put;
+            // A replacement without a password takes away the one that the account has.
+            if (replaces || password_in(&body).is_some()) && !caller.may_set_passwords() {
+                let message = "a token does not set passwords: log in with name and password \
+                               (Basic)";
+                return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+            }
+            let changed = accounts.change(|list| set(list.account(name)?, &body, replaces));
+            changed.map_err(problem)?;
+            Ok(success(200, show_account(accounts, name)?))
+        }
+        (Method::Delete, Some(name)) => {
+            accounts.change(|list| list.remove(name)).map_err(problem)?;
+            Ok(success(202, json!({})))
+        }
+        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+    }
+}
+
+/// Reads a call to `/_open/auth…`.
+pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LogIn, DocumentError> {
+    if call.segment(2) == Some("renew") {
+        return Ok(LogIn::Granted(Reply::value(200, &json!({}))));
+    }
+    let bad = || DocumentError::from(ErrorNumber::HTTP_BAD_PARAMETER);
+    let body: Value = serde_json::from_slice(&call.body).map_err(|_| bad())?;
+    let name = body["username"].as_str().ok_or_else(bad)?;
+    let password = body["password"].as_str().ok_or_else(bad)?;
+    // Where nobody is asked, the default credentials of drivers are as good as any.
+    if !accounts.is_enforced() && name == "root" && password.is_empty() {
+        return Ok(LogIn::Granted(token_reply(accounts, name, true)));
+    }
+    Ok(LogIn::Claimed { name: name.to_owned(), password: password.to_owned() })
+}
+
+/// The reply to a log-in whose password was verified.
+pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Reply {
+    if !is_right {
+        let message = "Wrong credentials";
+        return DocumentError::new(ErrorNumber::HTTP_UNAUTHORIZED, message).into();
+    }
+    let token = accounts.sign(name, WallTime::now().unix_ms() / 1_000);
+    Reply::value(200, &json!({ "jwt": token }))
+}
+
+/// Makes the accounts that a new database names, with the right to it; those that there are
+/// stay as they are. A server that asks nobody for credentials makes none, as the first one
+/// would lock out who made it.
+pub(super) fn make_users(accounts: &Accounts, database: &str, body: &Map<String, Value>) {
+    if !accounts.is_enforced() {
+        return;
+    }
+    let users = body.get("users").and_then(Value::as_array);
+    for user in users.into_iter().flatten().filter_map(Value::as_object) {
+        let name = user.get("username").or_else(|| user.get("user")).and_then(Value::as_str);
+        if let Some(name) = name {
+            // One that is there already, or whose name may not be, is no reason to fail.
+            let _ = make_account(accounts, name, user, Some(database));
+        }
+    }
+}
+
+fn make_account(
+    accounts: &Accounts,
+    name: &str,
+    body: &Map<String, Value>,
+    database: Option<&str>,
+) -> Result<(), AccessError> {
+    let mut record = AccountRecord::new(name)?;
+    set(&mut record, body, true)?;
+    if let Some(database) = database {
+        let scope = format!("database/{database}");
+        record.grants.set(&scope, Right::Write).map_err(AccessError::Unacceptable)?;
+    }
+    accounts.change(|list| list.add(record))
+}
+
+fn show_account(accounts: &Accounts, name: &str) -> Result<Value, DocumentError> {
+    let account = accounts.account(name).ok_or(ErrorNumber::USER_NOT_FOUND)?;
+    Ok(show(&account))
+}
+
+fn show(account: &AccountRecord) -> Value {
+    json!({ "user": account.name, "active": account.active, "extra": account.extra() })
+}
+
+fn password_in(body: &Map<String, Value>) -> Option<&str> {
+    body.get("passwd").or_else(|| body.get("password")).and_then(Value::as_str)
+}
+
+/// Sets what a body says of an account; if it replaces, the rest gets its default.
+fn set(
+    account: &mut AccountRecord,
+    body: &Map<String, Value>,
+    replaces: bool,
+) -> Result<(), AccessError> {
+    match password_in(body) {
+        Some(password) => account.set_password(password)?,
+        None if replaces => account.set_password("")?,
+        None => {}
+    }
+    match body.get("active").and_then(Value::as_bool) {
+        Some(active) => account.active = active,
+        None if replaces => account.active = true,
+        None => {}
+    }
+    match body.get("extra") {
+        Some(Value::Object(extra)) => account.set_extra(extra.clone())?,
+        _ if replaces => account.set_extra(Map::new())?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn problem(error: AccessError) -> DocumentError {
+    let number = match &error {
+        AccessError::BadName(_) => ErrorNumber::USER_INVALID_NAME,
+        AccessError::Exists(_) => ErrorNumber::USER_DUPLICATE,
+        AccessError::Missing(_) => ErrorNumber::USER_NOT_FOUND,
+        AccessError::Unacceptable(_) => ErrorNumber::BAD_PARAMETER,
+        AccessError::File(..) | AccessError::Malformed(..) => ErrorNumber::INTERNAL,
+    };
+    DocumentError::new(number, error.to_string())
+}

@@ -1,0 +1,107 @@
+//! A call on the threads of the [`Pool`](super::pool::Pool), until it is answered.
+
+use std::sync::Arc;
+
+use pellucid_account::{Stamp, Timeline};
+use pellucid_budget::Share;
+use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, Pauses};
+use pellucid_http::Completer;
+use pellucid_store::{Arrival, Written};
+
+use super::api::DocumentApi;
+use super::call::Call;
+use super::completion::{Completion, FinishCommit};
+use super::control::Control;
+use crate::access::Identity;
+use crate::answer::{Later, Loop, Made};
+use crate::reply::Reply;
+
+/// See the module.
+pub(super) struct WorkerCall {
+    api: Arc<DocumentApi>,
+    call: Call<'static>,
+    caller: Identity,
+    completer: Completer<Later>,
+    timeline: Timeline,
+    attempts: usize,
+    /// Pauses before further attempts.
+    pauses: Pauses,
+    queued_ns: u64,
+    /// The memory of the call's body.
+    _memory: Share,
+}
+
+impl WorkerCall {
+    pub(super) fn of(
+        mut call: Call<'static>,
+        memory: Share,
+        api: &Arc<DocumentApi>,
+        caller: &Identity,
+        exchange: &mut Loop<'_>,
+    ) -> WorkerCall {
+        call.client = Some(exchange.client_watch());
+        let method = format!("{:?}", call.method).to_uppercase();
+        let path = format!("{method} {}", call.path);
+        call.control = Some(Control::new(path, api.query_runtime_max()));
+        WorkerCall {
+            call,
+            api: Arc::clone(api),
+            caller: caller.clone(),
+            completer: exchange.completer(),
+            timeline: exchange.timeline.clone(),
+            attempts: 0,
+            pauses: Pauses::new(),
+            queued_ns: 0,
+            _memory: memory,
+        }
+    }
+
+    /// Makes the call, on a thread that has just taken it up.
+    pub(super) fn begin(mut self, queued_ns: u64) {
+        self.queued_ns = queued_ns;
+        self.timeline.stamp(Stamp::Started);
+        if self.call.is_forsaken() {
+            // It was not begun, and nobody waits for it.
+            return self.complete(ErrorNumber::QUERY_KILLED.into());
+        }
+        self.attempt();
+    }
+
+    fn attempt(mut self) {
+        self.attempts += 1;
+        let api = Arc::clone(&self.api);
+        let at_work = self.call.control.as_ref().map(|control| api.calls().begin(control));
+        let completion = api.answer(&self.call, &self.caller, &mut self.timeline);
+        drop(at_work);
+        match completion {
+            Completion::Reply(reply) => {
+                self.timeline.stamp(Stamp::Executed);
+                self.complete(reply);
+            }
+            // The thread is free meanwhile.
+            Completion::OnCommit(pending, finish) => {
+                pending.when_ready(move |arrival| self.finish(arrival, finish));
+            }
+        }
+    }
+
+    /// Takes the store's answer, on any thread. Where others were faster, the call is made again,
+    /// as it is where the store decides at once, but after a pause: the store is far away, and the
+    /// others may be on their way again, too.
+    fn finish(mut self, arrival: Arrival<Written>, finish: FinishCommit) {
+        arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
+        let finished = finish(arrival.result);
+        if finished.is_conflict && self.attempts < ATTEMPTS_MAX {
+            let api = Arc::clone(&self.api);
+            let pause = self.pauses.next_pause();
+            api.pool().run_after(pause, move |_| self.attempt());
+        } else {
+            self.complete(finished.reply);
+        }
+    }
+
+    fn complete(self, reply: Reply) {
+        let reply = self.api.for_driver(reply, self.queued_ns);
+        self.completer.complete(Later::Made(Made::of(Ok(reply)).continuing(self.timeline)));
+    }
+}
