@@ -271,7 +271,7 @@ fn the_books_are_exact() {
     let all = records::record_bytes(files().map(read));
     // Three entries live, with heads, and the definitions of two tables.
     let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
-    let definition = (40_usize + 2 + 5 + 24).next_multiple_of(8);
+    let definition = (40_u64 + 2 + 5 + 24).next_multiple_of(8);
     assert_eq!(all - 3 * entry - 2 * definition, lost(&engine));
 }
 

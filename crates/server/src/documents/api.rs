@@ -185,14 +185,14 @@ impl DocumentApi {
                 Some(Completion::Reply(reply))
             }
             Runs::IfSmall if !call.is_light() => None,
-            Runs::IfSmall if !store.is_in_memory() => {
+            Runs::IfSmall if !store.local().is_some_and(|local| local.is_in_memory()) => {
                 // A write is not made twice, so it is not tried. A read may find its document in
                 // memory, however slow others were.
                 if !call.reads_document() {
                     return None;
                 }
                 let (before, mut completion) = (timeline.clone(), None);
-                let is_in_memory = store.all_in_memory(&mut |_| {
+                let is_in_memory = store.local()?.all_in_memory(&mut |_| {
                     completion = self.try_answer(call, caller, timeline);
                     completion.is_some()
                 });

@@ -152,9 +152,10 @@ impl QueryRunner {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Reply> {
+        let local = self.documents.store().local()?;
         let before = timeline.clone();
         let mut result = None;
-        let is_in_memory = self.documents.store().all_in_memory(&mut |reads| {
+        let is_in_memory = local.all_in_memory(&mut |reads| {
             let context = Context { database, caller };
             result = self.run_light(call, context, reads, timeline);
             !matches!(result, Some(LightResult::NotInMemory))
