@@ -10,7 +10,8 @@ use common::{parse, persistent, world};
 use pellucid_account::Timeline;
 use pellucid_document::{
     CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind,
-    OnDuplicate, Overwrite, Transaction, WriteOptions, create_index, import, remove_expired,
+    OnDuplicate, Overwrite, Transaction, WriteOptions, create_index, create_index_while, import,
+    remove_expired,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, packed};
@@ -306,7 +307,7 @@ fn long_work_ends_when_it_is_told_to() {
     assert_eq!(people.count(), 2_000, "what was written until then is there");
     asked.store(0, Ordering::Relaxed);
     let index = || persistent(&["n"], false, false);
-    let ended = world.documents.create_index_while(&people, index(), &once);
+    let ended = create_index_while(&world.documents, &people, index(), &once);
     assert_eq!(ended.unwrap_err().number, refusal);
     assert!(people.shape().indexes.is_empty());
     assert!(create_index(&world.documents, &people, index()).unwrap().1);
