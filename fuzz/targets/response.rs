@@ -1,21 +1,12 @@
-//! The load generator's view of responses, in one piece and in many. The first byte is the length
+//! A client's view of responses, in one piece and in many. The first byte is the length
 //! of the pieces, the second says whether the response is kept and whether it answers a HEAD.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pellucid_client::http::{Malformed, Parsed, Response, ResponseParser};
 use pellucid_fuzz::pieces;
 
-// The file rather than the crate, because the crate brings the compiler of LuaJIT along, and the
-// parser stands alone.
-#[path = "../../lab/load/src"]
-mod load {
-    #[allow(dead_code, unreachable_pub, reason = "its own crate uses all of it")]
-    pub mod response;
-}
-
-use load::response::{Malformed, Parsed, Response, ResponseParser};
-
-/// What was read: each response with the bytes kept of it, and how it ended.
+/// Responses with the bytes kept of each, and the end of the stream.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     responses: Vec<(Response, Vec<u8>, Vec<u8>)>,

@@ -11,6 +11,8 @@
 //! # Ok::<(), pellucid_client::ClientError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod connection;
 mod error;
 pub mod http;

@@ -7,6 +7,8 @@
 //! ones, and writes with conditions, and all writes to tables in parts, are lightweight
 //! transactions.
 
+#![forbid(unsafe_code)]
+
 mod away;
 mod conditional;
 mod connect;

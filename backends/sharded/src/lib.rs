@@ -8,6 +8,8 @@
 //! (`server/cluster`); frames, connections, time limits, the merging of ranges and the terms of
 //! errors and of the account are the same code, in [`pellucid_cluster`].
 
+#![forbid(unsafe_code)]
+
 mod driver;
 mod scan;
 mod store;

@@ -4,6 +4,8 @@
 //! So the rule stands alone here, without a store or a transport around it, and its definition and
 //! examples in docs/cluster.md are for those who write it in another language.
 
+#![forbid(unsafe_code)]
+
 mod hash;
 mod list;
 mod url;

@@ -3,6 +3,8 @@
 //! What data there is, and where, this crate knows through [`Source`] alone, so that a query means
 //! the same on every kind of store, and is tested on one that lives in memory.
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod evaluate;
 mod execute;

@@ -211,8 +211,8 @@ impl Documents {
         Ok(identity)
     }
 
-    /// The identity that tells this store from others, in the names that ArangoDB calls globally unique.
-    /// Empty while another process serves the documents.
+    /// The identity that tells this store from others, in the names that ArangoDB calls globally
+    /// unique. Empty while another process serves the documents.
     #[must_use]
     pub fn identity(&self) -> &str {
         self.identity.get().map_or("", String::as_str)

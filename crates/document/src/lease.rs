@@ -36,8 +36,8 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 const RENEWED_AFTER: Duration = Duration::from_secs(5);
 /// Time for which the holder serves after it began to renew it.
 pub(crate) const SERVES_FOR: Duration = Duration::from_secs(25);
-/// Time for which others have to see it unchanged. Work of the holder is over by then: a transaction
-/// takes three times as long as a request may, which is 10 s if nobody changes it.
+/// Time for which others have to see it unchanged. Work of the holder is over by then: a
+/// transaction takes three times as long as a request may, which is 10 s if nobody changes it.
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(60);
 
 /// The value in the store.

@@ -7,6 +7,8 @@
 //!
 //! Errors carry ArangoDB's numbers ([`ErrorNumber`]), because drivers branch on them.
 
+#![forbid(unsafe_code)]
+
 mod attempt;
 mod changes;
 mod collection;

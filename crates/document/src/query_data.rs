@@ -131,8 +131,8 @@ impl QueryData {
         QueryData { resting: Some(resting), ..self }
     }
 
-    /// The commit of the query's writes, once there is one: revisions in its results stand for those to come
-    /// until [`crate::settle_revisions`] puts them in.
+    /// The commit of the query's writes, once there is one: revisions in its results stand for
+    /// those to come until [`crate::settle_revisions`] puts them in.
     #[must_use]
     pub fn committed(&self) -> Option<Committed> {
         *self.committed.get()?.lock().unwrap_or_else(PoisonError::into_inner)

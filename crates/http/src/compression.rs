@@ -357,7 +357,8 @@ mod tests {
         plain
     }
 
-    /// Bodies that cannot be compressed, and others, in one piece and in many, one body after another.
+    /// Bodies that cannot be compressed, and others, in one piece and in many, one body after
+    /// another.
     #[test]
     fn bodies_come_back_as_they_were() {
         let noise: Vec<u8> =

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The reason for which a connection was refused or ended, or a stream of one, though its client did
-/// not ask for it.
+/// The reason for which a connection was refused or ended, or a stream of one, though its client
+/// did not ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cut {

@@ -158,7 +158,8 @@ fn requests_of_one_read_are_answered_in_their_order() {
     let (mut room, mut conn) = (Room::new(), Http1::new());
     let whole = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n\
                   PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz\
-                  PUT /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nuv\r\n0\r\n\r\n";
+                  PUT /c HTTP/1.1\r\nHost: h\r\n\
+                  Transfer-Encoding: chunked\r\n\r\n2\r\nuv\r\n0\r\n\r\n";
     let half = b"GET /d HTTP/1.1\r\nHo";
     let (text, used) = room.feed(&mut conn, &[&whole[..], half].concat());
     assert_eq!((bodies(&text), used), (vec!["GET /a ", "PUT /b xyz", "PUT /c uv"], whole.len()));

@@ -42,8 +42,8 @@ pub(crate) struct Ready {
 pub(crate) struct ReadyList(pub(crate) Vec<Ready>);
 
 impl ReadyList {
-    /// Adds the events of a look. Those that an earlier look of the same wake-up had brought already
-    /// are the same events: nothing was done about them yet.
+    /// Adds the events of a look. Those that an earlier look of the same wake-up had brought
+    /// already are the same events: nothing was done about them yet.
     pub(crate) fn add(&mut self, events: &Events, woke: Ticks) {
         let known = self.0.len();
         for event in events {

@@ -11,9 +11,9 @@ pub struct Denial {
     pub body: Option<(&'static str, &'static str)>,
 }
 
-/// The reason for which the transport refuses a request. The connection is closed after each of them but
-/// those that [`Refusal::keeps_connection`], because what follows on it can no longer be told
-/// apart from the refused.
+/// The reason for which the transport refuses a request. The connection is closed after each of
+/// them but those that [`Refusal::keeps_connection`], because what follows on it can no longer be
+/// told apart from the refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.

@@ -5,6 +5,8 @@
 //! of a cluster in `cluster`. Their handlers take requests and return values (`answer`, `reply`);
 //! the `service` of each event loop finds them in the table of `routes`, and writes the replies.
 
+#![forbid(unsafe_code)]
+
 pub mod access;
 mod admin;
 mod answer;

@@ -2,8 +2,8 @@
 //!
 //! A [`Store`] is an ordered key space in named tables. Both APIs are written against it, so that
 //! they run on every kind: the embedded engine, and engines of others, on this machine or behind a
-//! network. A store of this process answers at once, on the calling thread. Kinds that have to wait answer [`Answer::Later`], and the transport
-//! goes on with its other connections until they do.
+//! network. A store of this process answers at once, on the calling thread. Kinds that have to wait
+//! answer [`Answer::Later`], and the transport goes on with its other connections until they do.
 #![forbid(unsafe_code)]
 
 mod answer;

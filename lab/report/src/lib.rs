@@ -5,6 +5,8 @@
 //! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
 //! where they come from: [`Report`] is all that it is given.
 
+#![forbid(unsafe_code)]
+
 mod chart;
 mod command;
 mod compare;

@@ -143,8 +143,8 @@ pub(super) enum Polled {
 }
 
 impl Conn {
-    /// The connection of a client that has sent nothing in HTTP/2 yet. `asked_before` is its request in
-    /// HTTP/1.1, as a frame, if that led here.
+    /// The connection of a client that has sent nothing in HTTP/2 yet. `asked_before` is its
+    /// request in HTTP/1.1, as a frame, if that led here.
     pub(crate) fn new(limits: &Limits, asked_before: Option<Vec<u8>>) -> Conn {
         let pipe = Rc::new(RefCell::new(Pipe::new(asked_before)));
         let streams = u32::try_from(limits.streams).unwrap_or(u32::MAX);

@@ -50,7 +50,7 @@ pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
         let _ = schedule_for_background();
         let began = clock.stopwatch();
         let merged = store.local().map(|local| local.compact()).transpose();
-            let merged = merged.map(|done| done.is_some());
+        let merged = merged.map(|done| done.is_some());
         if let Err(error) = &merged {
             observer.log.error(&format!("a full merge failed: {error}"));
         }

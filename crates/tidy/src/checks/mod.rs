@@ -1,13 +1,16 @@
 //! All checks, each with the rule that it holds the tree to.
 
+mod circles;
 mod documents;
 mod hygiene;
 mod layers;
 mod licences;
 mod machine;
 mod modules;
+mod openings;
 mod packages;
 mod shape;
+mod types;
 mod words;
 
 use crate::finding::Finding;
@@ -24,8 +27,11 @@ pub struct Check {
 
 /// Every check, in the order in which they run.
 pub const CHECKS: &[Check] = &[
-    Check { rule: "a Rust file has at most 600 lines of 100 characters", run: shape::check },
+    Check { rule: "lines of Rust have at most 100 characters", run: shape::check },
     Check { rule: "every module says what it is for", run: modules::check },
+    Check { rule: "at most 3 % of first lines are clauses", run: openings::check },
+    Check { rule: "a type lives in one file, and is narrow", run: types::check },
+    Check { rule: "files of a crate import each other in one direction", run: circles::check },
     Check { rule: "nothing stands there that is forbidden or unfinished", run: words::check },
     Check { rule: "no file names one machine or one registry", run: machine::check },
     Check { rule: "crates depend on each other in one direction", run: layers::check },
