@@ -53,7 +53,7 @@ enum Command {
     Serve(Box<settings::ServeArguments>),
     Account(account::AccountArguments),
     #[cfg(feature = "laboratory")]
-    Load(load::LoadArguments),
+    Load(Box<load::LoadArguments>),
     #[cfg(feature = "laboratory")]
     Compare(compare::CompareArguments),
     Profile(profile::ProfileArguments),
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Command::Account(arguments) => account::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         #[cfg(feature = "laboratory")]
-        Command::Load(arguments) => load::execute(arguments),
+        Command::Load(arguments) => load::execute(*arguments),
         #[cfg(feature = "laboratory")]
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

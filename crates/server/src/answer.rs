@@ -16,6 +16,7 @@ pub(crate) type Loop<'a> = Exchange<'a, Later>;
 pub(crate) type Handling = Result<Answer, Failure>;
 
 /// See the module.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
 pub(crate) enum Answer {
     Reply(Reply),
     /// The reply is made elsewhere, once this has begun it with a completer of the exchange.

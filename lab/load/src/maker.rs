@@ -14,6 +14,7 @@ use crate::watch::traceparent;
 const WATCHED: [&str; 2] = ["traceparent", "prefer"];
 
 /// The origin of requests.
+#[allow(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub(crate) enum Requests {
     /// Always the same bytes.
     Fixed { bytes: Vec<u8>, bodiless: bool },

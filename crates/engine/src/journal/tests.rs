@@ -80,7 +80,7 @@ fn records_are_read_by_sequence_number_from_all_segments() {
     let check = |journal: &Journal| {
         assert!(journal.segments().list().segments.len() > 3);
         for number in 1..=100 {
-            assert_eq!(*read(&journal, number, b"\0\x01k", 100).unwrap(), value(number)[..]);
+            assert_eq!(*read(journal, number, b"\0\x01k", 100).unwrap(), value(number)[..]);
         }
     };
     check(&journal);

@@ -75,6 +75,7 @@ struct Context<'a> {
 }
 
 /// A query that an event loop has run.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each light query")]
 enum LightResult {
     Reply(Reply),
     /// A result that may have to be kept.

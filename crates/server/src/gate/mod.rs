@@ -33,6 +33,10 @@ const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
     \"errorMessage\":\"not authorized to execute this request\"}";
 
 /// The judgement of a request.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each request that is refused"
+)]
 pub(crate) enum Judged {
     /// It may go on, as this identity's.
     Admitted(Identity),
