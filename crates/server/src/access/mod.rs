@@ -3,7 +3,7 @@
 //! [`Accounts`] is what a running server asks. A request's header `Authorization` is judged at once
 //! where that takes microseconds: a token, a web token, a password that was right before. A
 //! password that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so:
-//! the request is then handed over, since an event loop must not wait (see [`crate::gate`]).
+//! the request is then handed over, since an event loop must not wait (see `gate`).
 //!
 //! Accounts live in a file beside the store ([`AccountFile`]), which the command line changes and
 //! the server follows.
