@@ -410,7 +410,7 @@ impl Engine {
 
     /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
     /// Reads and writes go on; writes wait for what is in memory to be written to tables. The
-    /// backup is a store of its own that [`Engine::open`] and [`restore`] take.
+    /// backup is a store of its own that [`Engine::open`] and [`crate::restore`] take.
     ///
     /// ```
     /// # use pellucid_engine::*;

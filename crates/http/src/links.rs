@@ -87,7 +87,7 @@ impl<'a, L> LinkTurn<'a, L> {
         Messenger(Arc::clone(self.mailbox))
     }
 
-    /// Has [`Service::resume`] called for a request that was answered with
+    /// Has [`crate::Service::resume`] called for a request that was answered with
     /// [`crate::Handled::Later`], if its connection is still there.
     pub fn complete(&mut self, ticket: Ticket, later: L) {
         self.due.push(Due::Complete(ticket.0, later));
