@@ -1,4 +1,4 @@
-//! `pellucid load --http2` against servers that flood it: its memory stays bounded.
+//! `pellucid load --http2` against servers that flood it: its memory stays bounded, and it ends.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,6 @@ mod frames;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,9 +23,8 @@ use frames::{DATA, END_HEADERS, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, fr
 
 /// Bytes of memory that the load generator may take: it took 4.7 GB in 9 s.
 const RESIDENT_BYTES_MAX: u64 = 256 << 20;
-/// Time of a flood after which the memory has shown its bound. A run that reads all the time is
-/// ended then.
-const FLOOD_MAX: Duration = Duration::from_secs(8);
+/// Time in which a run of two seconds ends on any machine: it read without end.
+const RUN_MAX: Duration = Duration::from_secs(60);
 /// Types of frames that only floods have.
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
@@ -109,7 +107,7 @@ fn serve(flood: Flood, sent_bytes: Arc<AtomicU64>) -> SocketAddr {
 }
 
 #[test]
-fn floods_of_a_server_leave_the_load_generators_memory_bounded() {
+fn floods_of_a_server_fill_no_memory_and_end_with_the_run() {
     for flood in floods() {
         let name = flood.name;
         let sent_bytes = Arc::new(AtomicU64::new(0));
@@ -119,19 +117,23 @@ fn floods_of_a_server_leave_the_load_generators_memory_bounded() {
         let mut child = command.spawn().unwrap();
         let (begun, mut most) = (Instant::now(), 0);
         let mut is_over = false;
-        while !is_over && begun.elapsed() < FLOOD_MAX {
+        while !is_over && begun.elapsed() < RUN_MAX {
             most = most.max(memory_bytes(child.id(), "VmHWM").unwrap_or(0));
             std::thread::sleep(Duration::from_millis(5));
             is_over = most > RESIDENT_BYTES_MAX || child.try_wait().unwrap().is_some();
         }
+        let took = begun.elapsed();
         // It fails where the run has ended.
         let _ = child.kill();
         let status = child.wait().unwrap();
         let sent = sent_bytes.load(Ordering::Relaxed);
-        println!("{name}: {status}, {} MiB, of {} KiB that were sent", most >> 20, sent >> 10);
+        println!(
+            "{name}: {status} after {took:?}, {} MiB, of {} KiB that were sent",
+            most >> 20,
+            sent >> 10
+        );
         assert!(most <= RESIDENT_BYTES_MAX, "{name}: {} MiB", most >> 20);
         assert!(sent > 0, "{name}: nothing was sent");
-        let is_killed = status.signal() == Some(libc::SIGKILL);
-        assert!(status.code().is_some() || is_killed, "{name}: {status}");
+        assert!(status.code().is_some(), "{name}: the run does not end: {status}");
     }
 }

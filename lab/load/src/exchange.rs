@@ -1,13 +1,14 @@
 //! Requests out, answers in: what a thread does when a connection can go on.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
 use pellucid_clock::Ticks;
 
 use crate::connection::{InFlight, Link};
 use crate::error::LoadError;
-use crate::http2::{Answer, Unanswered};
+use crate::http2::{Answer, TURN_BYTES_MAX, Unanswered};
 use crate::loss::Loss;
 use crate::maker::StreamRequest;
 use crate::poller::Readiness;
@@ -275,8 +276,14 @@ impl Worker {
     /// Reads what has arrived. Edge-triggered events come once, so it reads until nothing is left;
     /// a short read says so without another call, unless the end of the connection follows.
     fn receive(&mut self, index: usize, ended: bool) -> Result<(), LoadError> {
+        let mut turn_bytes = 0;
         loop {
             let Some(stream) = &mut self.pool.connections[index].stream else { return Ok(()) };
+            if turn_bytes >= TURN_BYTES_MAX {
+                let reminded = self.pool.poller.remind(stream.socket().as_fd(), index);
+                reminded.map_err(LoadError::system("watch a socket"))?;
+                return self.advance_or_put_by(index);
+            }
             let drained = stream.is_plain();
             match stream.read(&mut self.buffer) {
                 Ok(0) => {
@@ -286,6 +293,7 @@ impl Worker {
                 Ok(count) => {
                     let now = self.clock.now();
                     self.recorder.bytes += count as u64;
+                    turn_bytes += count;
                     if !self.take_bytes(index, count, now)? {
                         return Ok(());
                     }
@@ -540,7 +548,12 @@ impl Worker {
             self.take_stream_answer(index, answer, now)?;
         }
         self.answers = answers;
-        let Err(loss) = outcome else { return Ok(true) };
+        let Err(loss) = outcome else {
+            let pool = &self.pool;
+            let http2 = pool.connections[index].http2.as_ref();
+            let reminded = http2.map_or(Ok(()), |http2| http2.remind(&pool.poller, index));
+            return reminded.map(|()| true).map_err(LoadError::system("watch a socket"));
+        };
         let loss = match loss {
             Loss::Read(error) => self.read_loss(index, error),
             other => other,

@@ -20,6 +20,8 @@ use crate::simulation::Simulation;
 const MAX_EVENTS: usize = 1_024;
 /// The token of the timer, which no connection can have.
 const TIMER_TOKEN: u64 = u64::MAX;
+/// The events of sockets, each told once.
+const SOCKET_EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The events that happened to one connection.
@@ -85,8 +87,12 @@ impl Poller {
 
     /// Watches a socket until it is closed.
     pub(crate) fn register(&self, socket: BorrowedFd<'_>, token: usize) -> io::Result<()> {
-        let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), interest, token as u64)
+        self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), SOCKET_EVENTS, token as u64)
+    }
+
+    /// Has the next wait tell again of a socket that was left before all of it was read.
+    pub(crate) fn remind(&self, socket: BorrowedFd<'_>, token: usize) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket.as_raw_fd(), SOCKET_EVENTS, token as u64)
     }
 
     fn control(&self, operation: i32, fd: RawFd, interest: i32, token: u64) -> io::Result<()> {

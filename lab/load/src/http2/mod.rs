@@ -10,6 +10,7 @@ mod wire;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,10 +24,12 @@ use http::{HeaderMap, Request};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::loss::Loss;
+use crate::poller::Poller;
 use crate::stream::Stream as Socket;
 use pellucid_client::http::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming,
 };
+pub(crate) use wire::TURN_BYTES_MAX;
 use wire::{Wire, WireEnd};
 
 /// The largest window of a stream or connection.
@@ -163,6 +166,12 @@ impl Http2 {
         self.wire.borrow_mut().note_readable(is_ending);
     }
 
+    /// Asks the poller to tell of the socket again if the last turn ended before all was read.
+    pub(crate) fn remind(&self, poller: &Poller, token: usize) -> io::Result<()> {
+        let wire = self.wire.borrow();
+        if wire.has_more() { poller.remind(wire.socket().as_fd(), token) } else { Ok(()) }
+    }
+
     /// The time of the last read that brought bytes.
     pub(crate) fn read_at(&self) -> Ticks {
         self.wire.borrow().read_at
@@ -217,6 +226,7 @@ impl Http2 {
     /// an error is the end of the connection.
     pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
         let waker = Waker::from(Arc::clone(&self.signal));
+        self.wire.borrow_mut().begin_turn();
         // New requests have set it, and this is the look that they ask for.
         self.signal.take();
         loop {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
+use std::net::TcpStream;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -11,6 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::stream::Stream;
 
+/// Bytes read in one turn of a connection at most: a server that sends without end holds up neither
+/// other connections nor the end of the run.
+pub(crate) const TURN_BYTES_MAX: usize = 1 << 20;
+
 /// A socket with what its reads and writes have told.
 pub(super) struct Wire {
     stream: Stream,
@@ -19,6 +24,8 @@ pub(super) struct Wire {
     pub(super) read_at: Ticks,
     /// Bytes read since somebody took this count.
     pub(super) received_bytes: u64,
+    /// Bytes that this turn may still read.
+    turn_bytes_left: usize,
     /// Nothing is left in the socket until the next event: reads do not ask the kernel again.
     is_drained: bool,
     /// The last event told of the end, so a short read is not the last one.
@@ -35,6 +42,7 @@ impl Wire {
             clock,
             read_at,
             received_bytes: 0,
+            turn_bytes_left: TURN_BYTES_MAX,
             is_drained: false,
             is_ending: false,
             is_blocked: false,
@@ -46,13 +54,26 @@ impl Wire {
         (self.is_drained, self.is_ending) = (false, is_ending);
     }
 
+    pub(super) fn begin_turn(&mut self) {
+        self.turn_bytes_left = TURN_BYTES_MAX;
+    }
+
+    /// True if the turn ended before the socket was drained.
+    pub(super) fn has_more(&self) -> bool {
+        self.turn_bytes_left == 0 && !self.is_drained
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.stream.socket()
+    }
+
     /// True if bytes of ours wait until the socket takes them.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked || self.stream.holds_unwritten()
     }
 
     fn read(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.is_drained {
+        if self.is_drained || self.turn_bytes_left == 0 {
             return Poll::Pending;
         }
         let room = buffer.initialize_unfilled();
@@ -61,6 +82,7 @@ impl Wire {
             Ok(count) => {
                 self.read_at = self.clock.now();
                 self.received_bytes += count as u64;
+                self.turn_bytes_left = self.turn_bytes_left.saturating_sub(count);
                 self.is_drained = self.stream.is_plain() && count < room_bytes && !self.is_ending;
                 buffer.advance(count);
                 Poll::Ready(Ok(()))
