@@ -12,6 +12,7 @@ use pellucid_value::{Ref, Value};
 
 pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
 pub(crate) use regular::{Expression, Matches, Regexes};
+pub(crate) use show::text_of;
 
 use crate::CollectionId;
 use crate::functions::Function;

@@ -10,71 +10,68 @@ const SHOWN_CHARACTERS_MAX: usize = 200;
 /// Bytes in which there are at least that many and one more.
 const SHOWN_BYTES_MAX: usize = 4 * SHOWN_CHARACTERS_MAX + 4;
 
-impl Code {
-    /// The expression as AQL; `name_of` names variables.
-    pub(crate) fn show(&self, name_of: &dyn Fn(Slot) -> String) -> String {
-        let show = |code: &Self| code.show(name_of);
-        let list = |codes: &[Self]| codes.iter().map(show).collect::<Vec<_>>().join(", ");
-        match self {
-            Self::Constant(value) => {
-                let text = json::to_string_up_to(value.view(), SHOWN_BYTES_MAX);
-                match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
-                    Some((end, _)) => format!("{}…", &text[..end]),
-                    None => text,
-                }
+/// The expression as AQL; `name_of` names variables.
+pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
+    let show = |code: &Code| text_of(code, name_of);
+    let list = |codes: &[Code]| codes.iter().map(show).collect::<Vec<_>>().join(", ");
+    match code {
+        Code::Constant(value) => {
+            let text = json::to_string_up_to(value.view(), SHOWN_BYTES_MAX);
+            match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
             }
-            Self::Path(slot, names) => {
-                names.iter().fold(name_of(*slot), |text, name| format!("{text}.{name}"))
-            }
-            Self::Local(_) => "CURRENT".to_owned(),
-            Self::Attribute(value, name) => format!("{}.{name}", show(value)),
-            Self::Element(value, place) => format!("{}[{}]", show(value), show(place)),
-            Self::Expansion(expansion) => {
-                let mut text =
-                    format!("{}[{}", show(&expansion.list), "*".repeat(expansion.levels));
-                if let Some(filter) = &expansion.filter {
-                    text.push_str(&format!(" FILTER {}", show(filter)));
-                }
-                if let Some(projection) = &expansion.projection {
-                    text.push_str(&format!(" RETURN {}", show(projection)));
-                }
-                text + "]"
-            }
-            Self::Question(question) => format!("{}[? …]", show(&question.list)),
-            Self::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
-            Self::Unary(operator, operand) => format!("{}{}", unary(*operator), show(operand)),
-            Self::Binary(operator, operands) => {
-                format!("({} {} {})", show(&operands.0), binary(*operator), show(&operands.1))
-            }
-            Self::Quantified { quantity, operator, operands } => {
-                let quantity = match quantity.as_ref() {
-                    Quantity::All => "ALL".to_owned(),
-                    Quantity::Any => "ANY".to_owned(),
-                    Quantity::None => "NONE".to_owned(),
-                    Quantity::AtLeast(count) => format!("AT LEAST ({})", show(count)),
-                };
-                let (left, right) = (show(&operands.0), show(&operands.1));
-                format!("({left} {quantity} {} {right})", binary(*operator))
-            }
-            Self::Ternary(parts) => {
-                let middle = parts.1.as_ref().map(show).unwrap_or_default();
-                format!("({} ? {middle} : {})", show(&parts.0), show(&parts.2))
-            }
-            Self::Array(elements) => format!("[{}]", list(elements)),
-            Self::Object(members) => {
-                let member = |(name, value): &(Name, Self)| match name {
-                    Name::Fixed(name) => format!("{name}: {}", show(value)),
-                    Name::Computed(name) => format!("[{}]: {}", show(name), show(value)),
-                };
-                format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
-            }
-            Self::Subquery(pipeline) => {
-                let nodes: Vec<_> = pipeline.nodes.iter().map(|node| node.kind.name()).collect();
-                format!("({})", nodes.join(" → "))
-            }
-            Self::CollectionCount(_, name) => format!("LENGTH({name})"),
-            Self::CollectionContents(_, name) => name.to_string(),
         }
+        Code::Path(slot, names) => {
+            names.iter().fold(name_of(*slot), |text, name| format!("{text}.{name}"))
+        }
+        Code::Local(_) => "CURRENT".to_owned(),
+        Code::Attribute(value, name) => format!("{}.{name}", show(value)),
+        Code::Element(value, place) => format!("{}[{}]", show(value), show(place)),
+        Code::Expansion(expansion) => {
+            let mut text = format!("{}[{}", show(&expansion.list), "*".repeat(expansion.levels));
+            if let Some(filter) = &expansion.filter {
+                text.push_str(&format!(" FILTER {}", show(filter)));
+            }
+            if let Some(projection) = &expansion.projection {
+                text.push_str(&format!(" RETURN {}", show(projection)));
+            }
+            text + "]"
+        }
+        Code::Question(question) => format!("{}[? …]", show(&question.list)),
+        Code::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
+        Code::Unary(operator, operand) => format!("{}{}", unary(*operator), show(operand)),
+        Code::Binary(operator, operands) => {
+            format!("({} {} {})", show(&operands.0), binary(*operator), show(&operands.1))
+        }
+        Code::Quantified { quantity, operator, operands } => {
+            let quantity = match quantity.as_ref() {
+                Quantity::All => "ALL".to_owned(),
+                Quantity::Any => "ANY".to_owned(),
+                Quantity::None => "NONE".to_owned(),
+                Quantity::AtLeast(count) => format!("AT LEAST ({})", show(count)),
+            };
+            let (left, right) = (show(&operands.0), show(&operands.1));
+            format!("({left} {quantity} {} {right})", binary(*operator))
+        }
+        Code::Ternary(parts) => {
+            let middle = parts.1.as_ref().map(show).unwrap_or_default();
+            format!("({} ? {middle} : {})", show(&parts.0), show(&parts.2))
+        }
+        Code::Array(elements) => format!("[{}]", list(elements)),
+        Code::Object(members) => {
+            let member = |(name, value): &(Name, Code)| match name {
+                Name::Fixed(name) => format!("{name}: {}", show(value)),
+                Name::Computed(name) => format!("[{}]: {}", show(name), show(value)),
+            };
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        Code::Subquery(pipeline) => {
+            let nodes: Vec<_> = pipeline.nodes.iter().map(|node| node.kind.name()).collect();
+            format!("({})", nodes.join(" → "))
+        }
+        Code::CollectionCount(_, name) => format!("LENGTH({name})"),
+        Code::CollectionContents(_, name) => name.to_string(),
     }
 }
 

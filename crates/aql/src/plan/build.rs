@@ -41,7 +41,7 @@ pub(super) struct Builder<'a> {
     next_id: usize,
     /// The most nodes that call each other in the subqueries of the query that is open.
     calls_within: usize,
-    /// The way in which much of the scope lies around each of the queries that are open.
+    /// Length of the scope around each of the queries that are open.
     pub(super) outer_scope: Vec<usize>,
     /// For a plan that is to serve again.
     pub(super) parameters: Option<Parameters>,

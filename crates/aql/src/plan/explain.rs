@@ -5,7 +5,7 @@ use pellucid_value::{ObjectBuilder, Value};
 use super::build::Builder;
 use super::{Access, Collect, IndexAccess, Node, NodeKind, Plan};
 use crate::IndexKind;
-use crate::evaluate::{Code, Slot};
+use crate::evaluate::{Code, Slot, text_of};
 
 /// The number of rows that a list is taken to have that is not known in advance.
 const LIST_ITEMS: f64 = 100.0;
@@ -123,7 +123,7 @@ impl Plan {
     }
 
     fn show(&self, code: &Code) -> Value {
-        Value::from(code.show(&|slot| self.name_of(slot)))
+        Value::from(text_of(code, &|slot| self.name_of(slot)))
     }
 
     fn show_all(&self, codes: &[Code]) -> Value {
@@ -255,7 +255,7 @@ impl Plan {
 
     fn index_condition(&self, access: &IndexAccess) -> String {
         let own = self.name_of(access.slot);
-        let show = |code: &Code| code.show(&|slot| self.name_of(slot));
+        let show = |code: &Code| text_of(code, &|slot| self.name_of(slot));
         let field = |place: usize| match access.index.fields.get(place) {
             Some(_) if access.is_by_id => format!("{own}._id"),
             Some(field) => format!("{own}.{}", field.path.join(".")),

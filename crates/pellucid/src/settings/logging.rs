@@ -21,17 +21,15 @@ pub(crate) struct Logging {
     pub(crate) remarks: Vec<String>,
 }
 
-impl Settings {
-    pub(crate) fn logging(&self) -> Logging {
+impl Logging {
+    pub(super) fn of(settings: &Settings) -> Logging {
         Logging {
-            level: self.log_level.unwrap_or(LogLevel::Info),
-            format: self.log_format.unwrap_or(LogFormat::Text),
+            level: settings.log_level.unwrap_or(LogLevel::Info),
+            format: settings.log_format.unwrap_or(LogFormat::Text),
             remarks: Vec::new(),
         }
     }
-}
 
-impl Logging {
     /// Begins to log on standard error, for the whole process.
     pub(crate) fn begin(&self) {
         let level = match self.level {

@@ -283,7 +283,7 @@ impl ServeArguments {
             return Ok(Task::Print(print::effective(&effective)));
         }
         let settings = effective.settings()?;
-        let mut logging = settings.logging();
+        let mut logging = Logging::of(&settings);
         logging.remarks = sources::unknown_variables();
         Ok(Task::Serve(Box::new(settings.options()?), logging))
     }

@@ -19,7 +19,6 @@ const SETTINGS: &[&str] = &["Settings", "Options"];
 /// list only gets shorter.
 const UNSPLIT: &[(&str, &str)] = &[
     ("aql", "Builder"),
-    ("aql", "Code"),
     ("aql", "Parser"),
     ("aql", "Plan"),
     ("aql", "Run"),
@@ -27,8 +26,6 @@ const UNSPLIT: &[(&str, &str)] = &[
     ("engine", "TableWriter"),
     ("load", "LoadResult"),
     ("load", "Recorder"),
-    ("pellucid", "Settings"),
-    ("study", "Measured"),
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -7,12 +7,12 @@ use pellucid_report::{Chart, ChartSection, Finding, Form, Series, Unit};
 
 use super::load::{P99, PERCENTILES, Work};
 use super::nodes::Whose;
-use super::{Measured, Row};
+use super::{ClusterRun, Row};
 use crate::chart::chart;
 use crate::means;
 use crate::spread::{BARS, bar_name, shares_of};
 
-impl Measured {
+impl ClusterRun {
     fn row(&self, work: Work, whose: Whose) -> Option<&Row> {
         self.rows.iter().find(|row| row.work == work && row.whose == whose)
     }
@@ -39,7 +39,7 @@ impl Measured {
     }
 }
 
-pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
+pub(super) fn findings(measured: &ClusterRun) -> Vec<Finding> {
     let cpu = |work| measured.ratio(work, |row| row.processor_ns);
     let tail = |work| measured.ratio(work, |row| row.loaded.at(P99));
     let (put, get) = (cpu(Work::Put), cpu(Work::Get));
@@ -120,7 +120,7 @@ pub(super) fn findings(measured: &Measured) -> Vec<Finding> {
     ]
 }
 
-pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
+pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
     let mut sections: Vec<_> = Work::ALL.into_iter().map(|work| section(measured, work)).collect();
     let mut shares = chart(
         "shares".to_owned(),
@@ -142,7 +142,7 @@ pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
     sections
 }
 
-fn section(measured: &Measured, work: Work) -> ChartSection {
+fn section(measured: &ClusterRun, work: Work) -> ChartSection {
     let rows: Vec<_> = measured.rows.iter().filter(|row| row.work == work).collect();
     let name = match work {
         Work::Put => "put",

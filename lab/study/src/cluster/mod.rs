@@ -111,7 +111,7 @@ struct Row {
 }
 
 /// Everything that was measured.
-struct Measured {
+struct ClusterRun {
     rows: Vec<Row>,
     /// Keys of each node.
     shares: Vec<u64>,
@@ -159,7 +159,7 @@ impl Study for ClusterStudy {
             is_rested &= is_rested_of;
         }
         nodes.stop()?;
-        let measured = Measured { rows, shares, is_rested };
+        let measured = ClusterRun { rows, shares, is_rested };
         Ok(self.outcome(measured))
     }
 }
@@ -254,7 +254,7 @@ fn highest(
 }
 
 impl ClusterStudy {
-    fn outcome(&self, mut measured: Measured) -> Outcome {
+    fn outcome(&self, mut measured: ClusterRun) -> Outcome {
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let settings = vec![
             setting(

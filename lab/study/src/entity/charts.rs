@@ -5,7 +5,7 @@ use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out}
 
 use super::measure::Row;
 use super::work::Work;
-use super::{Measured, beside, counts, original, shares};
+use super::{EntityRun, beside, counts, original, shares};
 use crate::chart::chart;
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::means;
@@ -32,7 +32,7 @@ const POINTS_MAX: usize = 3_000;
 /// A zoomed one shows at most this share of the height of the whole one.
 const ZOOMED_SHARE_MAX: f64 = 0.8;
 
-pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
+pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
     let side_by_side = ChartSection {
         name: "Side by side".to_owned(),
         description:
@@ -48,7 +48,7 @@ pub(super) fn sections(measured: &Measured) -> Vec<ChartSection> {
 
 /// A table with a column for each engine and one for the original.
 fn table(
-    measured: &Measured,
+    measured: &EntityRun,
     (name, title, how_to_read): (String, &str, &str),
     unit: Unit,
     rows: Vec<(String, Vec<Option<f64>>)>,
@@ -60,7 +60,7 @@ fn table(
     chart
 }
 
-fn rates(measured: &Measured) -> Chart {
+fn rates(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
         let of = |value: fn(&Row) -> f64, original: f64| {
             measured.of(work).map(|row| Some(value(row))).chain([Some(original)]).collect()
@@ -89,7 +89,7 @@ fn rates(measured: &Measured) -> Chart {
 }
 
 /// The slowest requests, with flushes and compactions and without.
-fn slowest(measured: &Measured) -> Chart {
+fn slowest(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
         let told: Vec<_> = measured.of(work).map(beside::of).collect();
         let of = |value: fn(beside::Beside) -> f64| {
@@ -111,7 +111,7 @@ fn slowest(measured: &Measured) -> Chart {
 }
 
 /// The number of flushes and compactions.
-fn jobs(measured: &Measured) -> Chart {
+fn jobs(measured: &EntityRun) -> Chart {
     let kinds = ["flushes", "compactions"];
     let rows = kinds.into_iter().enumerate().flat_map(|(at, kind)| {
         let filled = measured.filling.iter().map(|counts| Some(counts[at] as f64));
@@ -131,7 +131,7 @@ fn jobs(measured: &Measured) -> Chart {
     table(measured, names, Unit::Count, rows.collect())
 }
 
-fn section(measured: &Measured, work: Work) -> ChartSection {
+fn section(measured: &EntityRun, work: Work) -> ChartSection {
     let rows: Vec<&Row> = measured.of(work).collect();
     let loads = rows.iter().map(|row| {
         format!(
@@ -163,7 +163,7 @@ fn section(measured: &Measured, work: Work) -> ChartSection {
     }
 }
 
-fn percentiles(measured: &Measured, work: Work) -> Chart {
+fn percentiles(measured: &EntityRun, work: Work) -> Chart {
     let row = |name: &str, value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
         let ours = measured.of(work).map(|row| Some(value(row)));
         (name.to_owned(), ours.chain([original]).collect())
@@ -263,7 +263,7 @@ fn jitter(row: &Row) -> Vec<Chart> {
     charts
 }
 
-fn processor(measured: &Measured, work: Work) -> Chart {
+fn processor(measured: &EntityRun, work: Work) -> Chart {
     let ours: Vec<_> = measured.of(work).map(shares::of).collect();
     let original = original::processor_shares(work);
     let rows = shares::NAMES.into_iter().enumerate().map(|(at, name)| {

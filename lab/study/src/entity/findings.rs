@@ -7,14 +7,14 @@ use pellucid_report::{Finding, Unit};
 
 use super::measure::Row;
 use super::work::Work;
-use super::{Measured, beside, counts, original, shares};
+use super::{EntityRun, beside, counts, original, shares};
 
 /// Requests take longer beside a job if the slowest do by this factor.
 const LONGER: f64 = 1.5;
 /// A rate is held if this share of it is answered.
 const HELD_SHARE: f64 = 0.99;
 
-pub(super) fn of(measured: &Measured) -> Vec<Finding> {
+pub(super) fn of(measured: &EntityRun) -> Vec<Finding> {
     vec![
         rate(measured, Work::Put),
         rate(measured, Work::Get),
@@ -47,7 +47,7 @@ fn figures<'a>(
     .collect()
 }
 
-fn rate(measured: &Measured, work: Work) -> Finding {
+fn rate(measured: &EntityRun, work: Work) -> Finding {
     let (name, original) = match work {
         Work::Put => (
             "put_rate",
@@ -91,7 +91,7 @@ fn rate(measured: &Measured, work: Work) -> Finding {
     }
 }
 
-fn tail(measured: &Measured) -> Finding {
+fn tail(measured: &EntityRun) -> Finding {
     let told: Vec<_> = measured.of(Work::Put).map(|row| (row, beside::of(row))).collect();
     let sentence = by_engine(measured.of(Work::Put), |row| match beside::of(row) {
         Some(beside) => format!(
@@ -125,7 +125,7 @@ fn tail(measured: &Measured) -> Finding {
     }
 }
 
-fn gets_rest(measured: &Measured) -> Finding {
+fn gets_rest(measured: &EntityRun) -> Finding {
     let all = |row: &Row| counts(&row.spans).iter().sum::<usize>();
     let sentence = by_engine(measured.of(Work::Get), |row| {
         let [flushes, compactions] = counts(&row.spans);
@@ -154,7 +154,7 @@ fn gets_rest(measured: &Measured) -> Finding {
     }
 }
 
-fn put_processor(measured: &Measured) -> Finding {
+fn put_processor(measured: &EntityRun) -> Finding {
     let sentence = by_engine(measured.of(Work::Put), |row| {
         let [store, answers, requests, flushes, compactions] = shares::of(row).map(shown);
         format!(
@@ -178,7 +178,7 @@ fn put_processor(measured: &Measured) -> Finding {
     )
 }
 
-fn get_processor(measured: &Measured) -> Finding {
+fn get_processor(measured: &EntityRun) -> Finding {
     let sentence = by_engine(measured.of(Work::Get), |row| {
         let [store, answers, requests, ..] = shares::of(row).map(shown);
         format!("{store} in the store, {answers} for answers, {requests} for reading requests")
@@ -194,7 +194,7 @@ fn get_processor(measured: &Measured) -> Finding {
 }
 
 fn processor(
-    measured: &Measured,
+    measured: &EntityRun,
     work: Work,
     name: &str,
     original: &str,

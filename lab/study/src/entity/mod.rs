@@ -58,14 +58,14 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
 }
 
 /// Everything that was measured.
-struct Measured {
+struct EntityRun {
     engines: Vec<Engine>,
     rows: Vec<Row>,
     /// Flushes and compactions while each engine was filled.
     filling: Vec<[usize; 2]>,
 }
 
-impl Measured {
+impl EntityRun {
     /// The loads of one kind, in the order of the engines.
     fn of(&self, work: Work) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.work == work)
@@ -125,7 +125,7 @@ impl Study for EntityStudy {
         let is_rested = running.iter().all(|store| store.is_rested);
         let filling = context.step("Ending the servers", |_| stop(running, &mut rows))?;
         let in_memory = is_in_memory(folder.path());
-        let measured = Measured { engines, rows, filling };
+        let measured = EntityRun { engines, rows, filling };
         context.step("Drawing the charts", |_| Ok(self.outcome(measured, is_rested, in_memory)))
     }
 }
@@ -165,7 +165,7 @@ fn counts(spans: &[pellucid_report::Span]) -> [usize; 2] {
 }
 
 impl EntityStudy {
-    fn outcome(&self, mut measured: Measured, is_rested: bool, in_memory: bool) -> Outcome {
+    fn outcome(&self, mut measured: EntityRun, is_rested: bool, in_memory: bool) -> Outcome {
         let options = &self.options;
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let names: Vec<_> = measured.engines.iter().map(|engine| engine.name()).collect();

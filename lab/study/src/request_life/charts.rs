@@ -190,7 +190,7 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
 fn section(run: &RunFigures, clock: &str) -> ChartSection {
     let (key, name) = (run.key, run.key.name());
     let server = &run.server;
-    let total = Measured {
+    let total = Measurement {
         name: &name,
         series: "total",
         distribution: &server.total,
@@ -221,7 +221,7 @@ fn section(run: &RunFigures, clock: &str) -> ChartSection {
 fn group(phase: &PhaseFigures, run: &str) -> ChartGroup {
     let distribution = &phase.distribution;
     let show = |ns: u64| Unit::Nanoseconds.show(ns as f64);
-    let measured = Measured {
+    let measured = Measurement {
         name: &format!("{run}_{}", phase.name),
         series: &phase.name,
         distribution,
@@ -266,7 +266,7 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
 }
 
 /// The values of a histogram and jitter: the total of a run, or one of its phases.
-struct Measured<'a> {
+struct Measurement<'a> {
     /// The prefix of the charts' names.
     name: &'a str,
     /// The total or the phase, as it is called.
@@ -275,7 +275,7 @@ struct Measured<'a> {
     points: &'a [(f64, u64)],
 }
 
-impl Measured<'_> {
+impl Measurement<'_> {
     /// The logarithmic histogram, and jitter over time, whole and zoomed.
     fn charts(&self) -> Vec<Chart> {
         let how_to_read = format!(
