@@ -11,6 +11,7 @@ mod openings;
 mod packages;
 mod shape;
 mod types;
+mod walk;
 mod words;
 
 use crate::finding::Finding;
@@ -32,6 +33,7 @@ pub const CHECKS: &[Check] = &[
     Check { rule: "at most 3 % of first lines are clauses", run: openings::check },
     Check { rule: "a type lives in one file, and is narrow", run: types::check },
     Check { rule: "files of a crate import each other in one direction", run: circles::check },
+    Check { rule: "the walk of a request is as it is told", run: walk::check },
     Check { rule: "nothing stands there that is forbidden or unfinished", run: words::check },
     Check { rule: "no file names one machine or one registry", run: machine::check },
     Check { rule: "crates depend on each other in one direction", run: layers::check },
