@@ -125,8 +125,8 @@ impl Storage {
         let operations: Vec<_> = definitions.chain(garbage).collect();
         let written = self.write(&operations, Acknowledgement::Os);
         if gives_up {
-            // Afterwards, or whoever looks just now would find nothing and not look again; and also
-            // where it failed, since it may have been written all the same.
+            // The removal looks once for each call, so the call follows the write. A write that
+            // failed may have been made all the same.
             self.expect_garbage();
         }
         written.map(|_| ())

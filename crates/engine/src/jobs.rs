@@ -25,7 +25,7 @@ pub(crate) const fn compaction(from: u8) -> JobKind {
     JobKind::new(1 + from)
 }
 
-/// The jobs that hold writers up: flushes and merges.
+/// Jobs that writers wait for: flushes and merges.
 pub(crate) const WRITERS_WAIT_FOR: [JobKind; 8] = [
     FLUSH,
     compaction(0),

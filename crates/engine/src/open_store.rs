@@ -132,7 +132,7 @@ impl OpenStore {
         self.replay()?;
         self.catalogue.load(&self.ledger, &self.directory)?;
         if is_background {
-            // Behind replay, so that garbage collection does not hold an opening up.
+            // After the replay: garbage collection would delay the opening of the store.
             let thread = self.collector.start_thread();
             let failed = |error| Error::io("start a thread for", &self.directory, error);
             lock(&self.threads).push(thread.map_err(failed)?);

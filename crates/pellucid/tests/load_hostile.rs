@@ -69,8 +69,8 @@ fn floods() -> Vec<Flood> {
     ]
 }
 
-/// Greets a client, and floods it until it ends the connection. It reads what it gets, so that
-/// acknowledgements do not hold the flood up.
+/// Greets a client, and floods it until it ends the connection. It reads what it gets:
+/// acknowledgements that nobody reads would block the flood.
 fn attack(mut socket: TcpStream, flood: &Flood, sent_bytes: &AtomicU64) {
     let mut preface = [0; PREFACE.len()];
     if socket.read_exact(&mut preface).is_err() {

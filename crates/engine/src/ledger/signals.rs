@@ -30,8 +30,8 @@ struct Troubles {
 
 /// The signals of a ledger.
 ///
-/// Whoever changes something that others wait for calls a `wake` method afterwards. These take the
-/// lock under which waiters look, so no wake-up is lost.
+/// A `wake` method is called after each change that a thread may wait for. It takes the lock under
+/// which waiters look, so no wake-up is lost.
 pub(super) struct Signals {
     troubles: Mutex<Troubles>,
     work: Condvar,

@@ -15,7 +15,12 @@ struct Step {
 }
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    walks(tree).iter().flat_map(|walk| findings_in(tree, walk)).collect()
+    let walks = walks(tree);
+    if walks.is_empty() {
+        let what = format!("the tables of `{SECTION}` are missing");
+        return vec![Finding::new(DOCUMENT, 1, what, "write down the walk of a GET and a PUT")];
+    }
+    walks.iter().flat_map(|walk| findings_in(tree, walk)).collect()
 }
 
 /// The tables of the section, each with its steps in their order.
@@ -112,5 +117,6 @@ mod tests {
         let whats: Vec<_> = findings.iter().map(|found| (found.line, &found.what[..])).collect();
         let third = "nothing before it on the walk calls `third`";
         assert_eq!(whats, [(8, third), (9, "`gone` is not in crates/a/src/b.rs")]);
+        assert_eq!(check(&tree_of(&[(DOCUMENT, "# A\n")])).len(), 1, "a walk that is missing");
     }
 }
