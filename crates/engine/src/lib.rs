@@ -71,7 +71,6 @@ mod prepare;
 mod read_mode;
 mod reader;
 mod rebuild;
-mod resident;
 mod rules;
 mod salvage;
 mod scan;

@@ -93,10 +93,11 @@ fn wanted_table(state: &State) -> Option<Arc<Table>> {
         let mut tables = version.levels.all().map(|(_, table)| table);
         tables.find(|table| wants(table)).cloned()
     };
-    let wants_prefixes = |table: &Table| state.options.knows_stems && table.wants_stems(memory);
-    find(&|table| table.wants_directory(memory))
+    let wants_prefixes =
+        |table: &Table| state.options.knows_stems && table.directories().wants_stems(memory);
+    find(&|table| table.directories().wants_keys(memory))
         .or_else(|| find(&wants_prefixes))
-        .or_else(|| find(&|table| table.wants_records(memory)))
+        .or_else(|| find(&|table| table.directories().wants_records(memory)))
 }
 
 /// Makes the directory of one table that has none.

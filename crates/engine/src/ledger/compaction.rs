@@ -77,7 +77,7 @@ fn merge_tables(
     // What the merge has taken for absent would be gone with its tables.
     let tables = plan
         .tables()
-        .try_for_each(|table| table.check_all())
+        .try_for_each(|table| table.blocks().check_all())
         .and_then(|()| state.files.open(merged.tables))
         .inspect_err(|_| state.files.remove(numbers))?;
     stats.add_part(&merged.stats);

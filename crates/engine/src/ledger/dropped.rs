@@ -24,7 +24,7 @@ pub(crate) struct DroppedList {
     next: Option<Box<DroppedList>>,
 }
 
-/// Where those go that are too many.
+/// The file of the entries that are too many.
 struct Spill {
     file_system: Arc<dyn FileSystem>,
     path: PathBuf,
@@ -48,7 +48,7 @@ impl DroppedList {
         DroppedList { spill: Some(spill), ..DroppedList::default() }
     }
 
-    /// How many there are.
+    /// Their number.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

@@ -1,11 +1,11 @@
-//! What the ledger knows of a record: the fields that travel from the writer to the tables and
+//! The ledger's entry of a record: the fields that travel from the writer to the tables and
 //! back.
 
 use pellucid_io::ShortBytes;
 
 use crate::header_form::HeaderForm;
 
-/// What a record does to its key.
+/// The effect of a record on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -34,7 +34,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: &'a [u8],
     /// The sequence number of the record.
     pub(crate) sequence: u64,
-    /// What the record does.
+    /// The effect of the record.
     pub(crate) kind: Kind,
     /// Length of the value.
     pub(crate) value_length: u32,
@@ -86,12 +86,12 @@ impl Entry<'_> {
     }
 }
 
-/// What a look-up found: an entry without its key.
+/// The entry that a look-up found, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundEntry {
     /// The sequence number of the record.
     pub(crate) sequence: u64,
-    /// What the record does; a tombstone is an answer too.
+    /// The effect of the record; a tombstone is an answer too.
     pub(crate) kind: Kind,
     /// Length of the value.
     pub(crate) value_length: u32,

@@ -19,6 +19,7 @@ use super::state::State;
 use super::table::TableCursor;
 use super::version::Levels;
 use crate::error::{Error, Result};
+use crate::read_mode::ReadMode;
 
 /// The label of a merge in profiles.
 pub(super) static COMPACTION: Job = Job::new("compaction");
@@ -165,7 +166,7 @@ fn write_second(
 fn middle_key(plan: &MergePlan) -> Result<Option<Vec<u8>>> {
     let mut middles = Vec::new();
     for table in plan.tables() {
-        let mut cursor = TableCursor::new(std::sync::Arc::clone(table));
+        let mut cursor = TableCursor::new(std::sync::Arc::clone(table), ReadMode::MayBlock);
         cursor.seek_middle()?;
         if let Some(entry) = cursor.entry() {
             middles.push((entry.key.to_vec(), table.facts().size_bytes));

@@ -10,28 +10,39 @@ use super::version::{LEVELS, Version};
 use super::{Direction, Entry, KeyRange};
 use crate::codec::key_hash;
 use crate::error::Result;
+use crate::read_mode::ReadMode;
 
 /// A cursor over tables that follow one another: those of a level.
 pub(crate) struct RunCursor {
     tables: Arc<[Arc<Table>]>,
     index: usize,
     cursor: Option<TableCursor>,
+    mode: ReadMode,
     /// The cursor is aimed already.
     is_aimed: bool,
 }
 
 /// The keys that a scan by their stem is for.
-struct Sought<'a> {
+struct StemSought<'a> {
     stem: &'a [u8],
     hash: u64,
     range: &'a KeyRange<'a>,
     direction: Direction,
+    mode: ReadMode,
 }
 
 impl RunCursor {
     /// A cursor over `tables`, which are in order and do not overlap.
-    pub(crate) fn new(tables: Arc<[Arc<Table>]>) -> RunCursor {
-        RunCursor { tables, index: 0, cursor: None, is_aimed: false }
+    pub(crate) fn new(tables: Arc<[Arc<Table>]>, mode: ReadMode) -> RunCursor {
+        RunCursor { tables, index: 0, cursor: None, mode, is_aimed: false }
+    }
+
+    /// Says whether the cursor may wait for the medium from now on.
+    fn set_mode(&mut self, mode: ReadMode) {
+        self.mode = mode;
+        if let Some(cursor) = &mut self.cursor {
+            cursor.set_mode(mode);
+        }
     }
 
     /// A cursor over `tables`, at the end of what is sought where the direction begins; nothing if
@@ -40,18 +51,18 @@ impl RunCursor {
         table: &Arc<Table>,
         index: usize,
         tables: impl FnOnce() -> Arc<[Arc<Table>]>,
-        sought: &Sought<'_>,
+        sought: &StemSought<'_>,
     ) -> Result<Option<RunCursor>> {
-        if !table.may_hold_stem(sought.hash) {
+        if !table.directories().may_hold_stem(sought.hash) {
             return Ok(None);
         }
-        let mut cursor = TableCursor::new(Arc::clone(table));
+        let mut cursor = TableCursor::new(Arc::clone(table), sought.mode);
         let is_there = cursor.seek_stem(sought.stem, sought.hash)?;
         if is_there == Some(false) {
             // Its last key is behind the beginning, and so behind the stem: no other table has it.
             return Ok(None);
         }
-        let mut run = RunCursor::new(tables());
+        let mut run = RunCursor::new(tables(), sought.mode);
         if is_there.is_some() && sought.direction == Direction::Forward {
             (run.index, run.cursor) = (index, Some(cursor));
             return Ok(Some(run));
@@ -68,7 +79,8 @@ impl RunCursor {
 
     fn open(&mut self, index: usize) -> Option<&mut TableCursor> {
         self.index = index;
-        self.cursor = self.tables.get(index).map(|table| TableCursor::new(Arc::clone(table)));
+        let table = self.tables.get(index);
+        self.cursor = table.map(|table| TableCursor::new(Arc::clone(table), self.mode));
         self.cursor.as_mut()
     }
 
@@ -176,13 +188,13 @@ impl Source {
 pub(crate) struct Merge {
     sources: Vec<Source>,
     /// A heap of the sources that are not at their end; the one whose entry comes next is in front.
-    heap: Vec<Standing>,
+    heap: Vec<HeapItem>,
     direction: Direction,
 }
 
 /// A source, and the beginning of the key on which it stands: most comparisons need no more.
 #[derive(Clone, Copy)]
-struct Standing {
+struct HeapItem {
     front: u128,
     source: usize,
 }
@@ -231,11 +243,11 @@ impl Merge {
 
     /// A merge of sources that stand where it begins.
     fn of_placed(sources: Vec<Source>, direction: Direction) -> Merge {
-        let standing = |source: usize| {
+        let first = |source: usize| {
             let entry = sources[source].entry()?;
-            Some(Standing { front: front_of(entry.key), source })
+            Some(HeapItem { front: front_of(entry.key), source })
         };
-        let heap = (0..sources.len()).filter_map(standing).collect();
+        let heap = (0..sources.len()).filter_map(first).collect();
         let mut merge = Merge { sources, heap, direction };
         for position in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(position);
@@ -248,18 +260,21 @@ impl Merge {
         version: &Version,
         range: &KeyRange<'_>,
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Merge> {
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         let memtables = std::iter::once(&version.active).chain(sealed);
         let mut sources: Vec<Source> =
             memtables.flat_map(Memtable::cursors).map(Source::Memtable).collect();
         let level_0 = version.levels.level(0);
-        sources.extend(level_0.iter().filter(|table| has_any_of(range, table)).map(run));
+        sources.extend(
+            level_0.iter().filter(|table| has_any_of(range, table)).map(|table| run(table, mode)),
+        );
         for level in 1..LEVELS {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
             if tables.get(first).is_some_and(|table| has_any_of(range, table)) {
-                sources.push(Source::Run(RunCursor::new(Arc::clone(tables))));
+                sources.push(Source::Run(RunCursor::new(Arc::clone(tables), mode)));
             }
         }
         Merge::new(sources, range, direction)
@@ -272,10 +287,11 @@ impl Merge {
         stem: &[u8],
         range: &KeyRange<'_>,
         direction: Direction,
+        mode: ReadMode,
     ) -> Result<Merge> {
-        let sought = Sought { stem, hash: key_hash(stem), range, direction };
+        let sought = StemSought { stem, hash: key_hash(stem), range, direction, mode };
         let level_0 = version.levels.level(0);
-        level_0.iter().for_each(|table| table.prefetch_stem(sought.hash));
+        level_0.iter().for_each(|table| table.directories().prefetch_stem(sought.hash));
         // The tables of a level, and the place of the first that may hold the keys.
         type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
         let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
@@ -283,7 +299,7 @@ impl Merge {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
             if let Some(table) = tables.get(first).filter(|table| has_any_of(range, table)) {
-                table.prefetch_stem(sought.hash);
+                table.directories().prefetch_stem(sought.hash);
                 *place = Some((tables, first));
             }
         }
@@ -311,23 +327,32 @@ impl Merge {
         Ok(Merge::of_placed(sources, direction))
     }
 
+    /// Says whether the merge may wait for the medium from now on.
+    pub(crate) fn set_mode(&mut self, mode: ReadMode) {
+        for source in &mut self.sources {
+            if let Source::Run(cursor) = source {
+                cursor.set_mode(mode);
+            }
+        }
+    }
+
     /// The entry that comes next.
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
-        self.heap.first().and_then(|standing| self.sources[standing.source].entry())
+        self.heap.first().and_then(|first| self.sources[first.source].entry())
     }
 
     /// Moves to the next entry.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
         let is_alone = self.heap.len() == 1;
-        let Some(standing) = self.heap.first_mut() else { return Ok(()) };
-        let source = &mut self.sources[standing.source];
+        let Some(first) = self.heap.first_mut() else { return Ok(()) };
+        let source = &mut self.sources[first.source];
         source.advance(self.direction)?;
         match source.entry() {
             // It is compared with none.
             Some(_) if is_alone => return Ok(()),
-            Some(entry) => standing.front = front_of(entry.key),
+            Some(entry) => first.front = front_of(entry.key),
             None => {
                 self.heap.swap_remove(0);
             }
@@ -356,7 +381,7 @@ impl Merge {
         }
     }
 
-    /// Whether the entry of the source at heap position `one` comes before that at `other`.
+    /// True if the entry of the source at heap position `one` comes before that at `other`.
     #[inline]
     fn comes_before(&self, one: usize, other: usize) -> bool {
         let (one, other) = (self.heap[one], self.heap[other]);
@@ -395,14 +420,14 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
 
 /// A source for each of some tables that may overlap.
 pub(crate) fn runs(tables: &[Arc<Table>]) -> impl Iterator<Item = Source> {
-    tables.iter().map(run)
+    tables.iter().map(|table| run(table, ReadMode::MayBlock))
 }
 
-fn run(table: &Arc<Table>) -> Source {
-    Source::Run(RunCursor::new([Arc::clone(table)].into()))
+fn run(table: &Arc<Table>, mode: ReadMode) -> Source {
+    Source::Run(RunCursor::new([Arc::clone(table)].into(), mode))
 }
 
-/// Whether a table may hold keys of `range`: one that does not need not be opened.
+/// True if a table may hold keys of `range`: one that does not need not be opened.
 fn has_any_of(range: &KeyRange<'_>, table: &Table) -> bool {
     let smallest = &*table.facts().smallest;
     let begins_behind = match range.end {
@@ -413,7 +438,7 @@ fn has_any_of(range: &KeyRange<'_>, table: &Table) -> bool {
     !begins_behind && !ends_before(range, table)
 }
 
-/// Whether all keys of a table lie before `range`.
+/// True if all keys of a table lie before `range`.
 fn ends_before(range: &KeyRange<'_>, table: &Table) -> bool {
     let largest = &*table.facts().largest;
     match range.start {

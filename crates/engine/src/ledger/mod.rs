@@ -56,7 +56,7 @@ pub(crate) use options::{
     Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, Verdict,
 };
 pub(crate) use pinned::{Pinned, PinnedVersion};
-pub(crate) use records::{Answer, NoRecords, Records};
+pub(crate) use records::{Answer, NoRecords, Records, Sought};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 #[allow(unused_imports, reason = "for the façade, which does not show it yet")]

@@ -40,18 +40,18 @@ pub(crate) struct LedgerOptions {
     pub(crate) job_memory_bytes: u64,
     /// Bits of filter for each key.
     pub(crate) filter_bits_per_key: u32,
-    /// Whether flush and compaction run on a thread of their own; if not, on the caller of
+    /// True if flush and compaction run on a thread of their own; if not, on the caller of
     /// `wait_for_room`, `flush_now` and `compact_step`.
     pub(crate) background: bool,
-    /// Whether a merge may have two threads while merges are behind.
+    /// True if a merge may have two threads while merges are behind.
     pub(crate) merges_in_parts: bool,
-    /// What samples are timed with.
+    /// The clock of samples.
     pub(crate) clock: Clock,
-    /// What holds for the entries of each table of keys.
+    /// The rules of each table of keys.
     pub(crate) rules: Arc<TableRules>,
-    /// Whether some tables of keys have stems.
+    /// True if some tables of keys have stems.
     pub(crate) knows_stems: bool,
-    /// Where jobs are noted.
+    /// The activity in which jobs are noted.
     pub(crate) activity: Activity,
 }
 
@@ -78,7 +78,7 @@ impl Default for LedgerOptions {
     }
 }
 
-/// What may become of an entry in a flush or merge.
+/// The verdict on an entry in a flush or merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Somebody may still need it.
@@ -99,13 +99,13 @@ pub(crate) struct Dropped {
     pub(crate) record_bytes: u64,
     /// The form of its header, likewise: in old segments, all have long ones.
     pub(crate) form: HeaderForm,
-    /// Whether it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
+    /// True if it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
     /// the journal, and then its own must stay as long as they do.
     pub(crate) is_marker: bool,
 }
 
 impl Dropped {
-    /// What is dropped with `entry`, which the rule of retention let go.
+    /// The record of `entry`, which the rule of retention let go.
     pub(crate) fn of(entry: &Entry<'_>, verdict: Verdict) -> Dropped {
         Dropped {
             sequence: entry.sequence,
@@ -131,7 +131,7 @@ impl Dropped {
     }
 }
 
-/// What the ledger asks of the journal, by way of the façade.
+/// The journal as the ledger sees it, by way of the façade.
 pub(crate) trait JournalLink: Send + Sync {
     /// Returns once every record up to `sequence` is on the medium. Called before a table that
     /// names them comes into the manifest.
@@ -167,7 +167,7 @@ impl KeyRange<'_> {
     pub(crate) const EVERYTHING: KeyRange<'static> =
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
-    /// Whether `key` lies before the upper end.
+    /// True if `key` lies before the upper end.
     #[inline]
     pub(crate) fn ends_behind(&self, key: &[u8]) -> bool {
         match self.end {
@@ -178,7 +178,7 @@ impl KeyRange<'_> {
     }
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the smallest key to the largest.

@@ -6,6 +6,7 @@ use super::LedgerOptions;
 use super::merge::{RunCursor, Source, runs};
 use super::table::{Table, TableFacts};
 use super::version::{LEVELS, Levels};
+use crate::read_mode::ReadMode;
 
 /// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
 const LEVEL_0_TABLES_MAX: usize = 16;
@@ -158,7 +159,10 @@ impl MergePlan {
         for (level, tables) in &self.inputs {
             match level {
                 0 => sources.extend(runs(tables)),
-                _ => sources.push(Source::Run(RunCursor::new(tables.as_slice().into()))),
+                _ => sources.push(Source::Run(RunCursor::new(
+                    tables.as_slice().into(),
+                    ReadMode::MayBlock,
+                ))),
             }
         }
         sources

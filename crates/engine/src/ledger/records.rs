@@ -4,23 +4,36 @@
 use std::convert::Infallible;
 
 use super::FoundEntry;
+use crate::read_mode::ReadMode;
 
-/// What a look-up found.
+/// The question of a look-up.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'a> {
+    pub(crate) key: &'a [u8],
+    /// The hash of the key.
+    pub(crate) hash: u64,
+    /// Entries above it are passed over.
+    pub(crate) at_sequence: u64,
+    /// Says whether the look-up may wait for the medium.
+    pub(crate) mode: ReadMode,
+}
+
+/// The answer to a look-up.
 pub(crate) enum Answer<T> {
     /// The entry.
     Entry(FoundEntry),
-    /// What was made of the record that a directory named for the key.
+    /// The outcome of reading the record that a directory named for the key.
     Record(T),
 }
 
 /// Reads the records that directories name.
 pub(crate) trait Records {
-    /// What is made of a record.
+    /// The outcome of reading a record.
     type Answer;
-    /// Whether records are read at all.
+    /// Says whether records are read at all.
     const ARE_READ: bool;
 
-    /// What the record with this sequence number says of the key that is looked up; `None` if it is
+    /// Reads the record with this sequence number for the key that is looked up; `None` if it is
     /// another key's, or cannot be read: then the entry is asked.
     fn read(&mut self, sequence: u64) -> Option<Self::Answer>;
 }

@@ -8,7 +8,6 @@ use super::version::Version;
 use super::{Direction, FoundEntry, KeyRange, Kind};
 use crate::error::Result;
 use crate::read_mode::ReadMode;
-use crate::resident::in_mode;
 use crate::stem::end_of_prefix;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
@@ -17,7 +16,6 @@ pub(crate) struct LedgerScan {
     merge: Merge,
     direction: Direction,
     at_sequence: u64,
-    mode: ReadMode,
     /// The key that the range begins behind, if it is none of it; only forward scans stand on it.
     excluded: Option<Box<[u8]>>,
     /// Keys beyond it, in the direction of the scan, end it.
@@ -38,14 +36,14 @@ impl LedgerScan {
         at_sequence: u64,
         mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let merge = in_mode(mode, || Merge::of_version(&version, range, direction))?;
+        let merge = Merge::of_version(&version, range, direction, mode)?;
         let (excluded, end) = match (direction, range.start) {
             (Direction::Forward, Bound::Excluded(start)) => (Some(start.into()), range.end),
             (Direction::Forward, _) => (None, range.end),
             (Direction::Reverse, start) => (None, start),
         };
         let scan = LedgerScan::of_merge(merge, version, end.map(Box::from), direction, at_sequence);
-        Ok(LedgerScan { excluded, mode, ..scan })
+        Ok(LedgerScan { excluded, ..scan })
     }
 
     /// The keys with a stem.
@@ -59,15 +57,14 @@ impl LedgerScan {
         let behind = end_of_prefix(stem);
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(stem), end };
-        let merge = in_mode(mode, || Merge::of_stem(&version, stem, &range, direction))?;
+        let merge = Merge::of_stem(&version, stem, &range, direction, mode)?;
         let end = match direction {
             Direction::Forward => {
                 behind.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_boxed_slice()))
             }
             Direction::Reverse => Bound::Included(stem.into()),
         };
-        let scan = LedgerScan::of_merge(merge, version, end, direction, at_sequence);
-        Ok(LedgerScan { mode, ..scan })
+        Ok(LedgerScan::of_merge(merge, version, end, direction, at_sequence))
     }
 
     fn of_merge(
@@ -81,7 +78,6 @@ impl LedgerScan {
             merge,
             direction,
             at_sequence,
-            mode: ReadMode::MayBlock,
             excluded: None,
             end,
             with_tombstones: false,
@@ -111,11 +107,6 @@ impl LedgerScan {
     /// number to where the caller wants it; deleted keys are passed over. False at the end.
     #[inline]
     pub(crate) fn find_next(&mut self, found: &mut FoundEntry) -> Result<bool> {
-        in_mode(self.mode, || self.move_on(found))
-    }
-
-    #[inline]
-    fn move_on(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
             let is_there = match self.direction {
                 Direction::Forward => self.next_forward(found)?,
@@ -129,7 +120,7 @@ impl LedgerScan {
 
     /// Sets whether the scan may wait for the medium from now on.
     pub(crate) fn set_mode(&mut self, mode: ReadMode) {
-        self.mode = mode;
+        self.merge.set_mode(mode);
     }
 
     /// The key that was moved to last.

@@ -1,4 +1,4 @@
-//! Which versions of a key somebody may still read: what is published, and the snapshots.
+//! The versions of a key that somebody may still read: the published ones, and the snapshots'.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::{Entry, Kind, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     published: AtomicU64,
-    /// How many snapshots read at each sequence number, ascending.
+    /// The number of snapshots at each sequence number, ascending.
     registered: Mutex<Vec<(u64, usize)>>,
 }
 
@@ -49,7 +49,7 @@ impl Snapshots {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|one| one.1).sum()
     }
 
-    /// What can still be asked for.
+    /// The versions that can still be asked for.
     pub(crate) fn view(&self) -> View {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshots = registered.iter().map(|(sequence, _)| *sequence).collect();
@@ -69,7 +69,7 @@ impl Snapshots {
     }
 }
 
-/// What can still be asked for: the newest, and what snapshots see.
+/// The versions that can still be asked for: the newest, and those of snapshots.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// Readers that come see everything up to it.
@@ -117,7 +117,7 @@ pub(crate) struct Retention {
     published: u64,
     /// Ascending.
     snapshots: Vec<u64>,
-    /// What expires up to then has expired, in milliseconds since the Unix epoch.
+    /// Entries that expire up to then have expired, in milliseconds since the Unix epoch.
     now_ms: u64,
     /// The key of the entry before.
     key: Vec<u8>,
@@ -126,7 +126,7 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Whether `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key;
+    /// True if `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key;
     /// it is asked for tombstones and expired values only.
     pub(crate) fn judge(
         &mut self,
@@ -158,7 +158,7 @@ impl Retention {
         }
     }
 
-    /// Whether `entry` comes after the one before in the order: key ascending, sequence number
+    /// True if `entry` comes after the one before in the order: key ascending, sequence number
     /// descending.
     pub(crate) fn is_followed_by(&self, entry: &Entry<'_>) -> bool {
         self.newer.is_none_or(|newer| match self.key[..].cmp(entry.key) {
@@ -168,7 +168,7 @@ impl Retention {
         })
     }
 
-    /// Whether a snapshot reads at a sequence number from `from` to below `to`.
+    /// True if a snapshot reads at a sequence number from `from` to below `to`.
     fn snapshot_within(&self, from: u64, to: u64) -> bool {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
         self.snapshots.get(at).is_some_and(|snapshot| *snapshot < to)

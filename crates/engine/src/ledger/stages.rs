@@ -1,4 +1,4 @@
-//! Where the time of a flush or merge goes, entry by entry: one entry in [`SAMPLED_EVERY`] is
+//! The time of a flush or merge, entry by entry: one entry in [`SAMPLED_EVERY`] is
 //! timed, and stands for all. What happens once a block or a table (writes, syncs, filters) is
 //! timed always, and is no part of the samples.
 

@@ -109,7 +109,7 @@ pub(crate) struct LedgerStats {
     /// Memory beside the page cache.
     pub(crate) memory: LedgerMemory,
     pub(crate) write_delay_ns: u64,
-    /// How often, and how long, writers waited for a flush.
+    /// Waits of writers for a flush, and their time.
     pub(crate) waits: u64,
     pub(crate) waited_ns: u64,
     pub(crate) snapshots: u64,
@@ -126,7 +126,7 @@ pub(crate) struct LedgerStats {
 pub(crate) struct LedgerMemory {
     /// Memtables with all that belongs to them.
     pub(crate) memtables_bytes: u64,
-    /// What is held of tables.
+    /// Facts, indexes and directories of tables.
     pub(crate) tables_bytes: u64,
     /// The most that a job took for the table it wrote.
     pub(crate) jobs_peak_bytes: u64,
@@ -203,7 +203,7 @@ impl JobCounters {
     }
 }
 
-/// What is counted while the tree works.
+/// The counters of the tree's work.
 #[derive(Default)]
 pub(super) struct Counters {
     flush: JobCounters,

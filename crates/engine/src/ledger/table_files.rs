@@ -139,8 +139,8 @@ impl TableFiles {
             let mut table =
                 Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
             table.count_memory(&self.memory);
-            table.give_directories(new.directories);
-            table.prefault();
+            table.directories().give(new.directories);
+            table.blocks().prefault();
             Ok(Arc::new(table))
         };
         tables.into_iter().map(open).collect()
@@ -166,7 +166,7 @@ impl TableFiles {
     pub(super) fn make_directories(&self, table: &Table, is_wanted: impl Fn() -> bool) {
         let mut builder = self.take_builder();
         let rules = (&*self.shape.rules, self.with_prefixes);
-        table.make_directories(&self.memory, &mut builder, rules, is_wanted);
+        table.directories().make(table.blocks(), &self.memory, &mut builder, rules, is_wanted);
         self.give_back(builder);
     }
 

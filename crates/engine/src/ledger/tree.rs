@@ -24,13 +24,12 @@ use super::version::{LEVELS, Levels, Version};
 use super::version_set::Edit;
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
-    Records, SegmentFacts,
+    Records, SegmentFacts, Sought,
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
-use crate::resident::in_mode;
 use crate::rules::TableRules;
 use crate::tally::Tally;
 
@@ -147,7 +146,7 @@ impl Ledger {
         self.state.snapshots.publish(sequence);
     }
 
-    /// What is counted of reads and writes.
+    /// The counters of reads and writes.
     #[inline]
     pub(crate) fn tally(&self) -> &Tally {
         &self.state.tally
@@ -203,7 +202,8 @@ impl Ledger {
         let version = self.state.versions.load();
         let at_sequence = self.resolve(at_sequence);
         let counting = self.state.tally.mine();
-        in_mode(mode, || version.get(key, at_sequence, counts, counting, records))
+        let sought = Sought { key, hash: key_hash(key), at_sequence, mode };
+        version.get(&sought, counts, counting, records)
     }
 
     #[inline]
@@ -287,7 +287,7 @@ impl Ledger {
         self.state.versions.write_delay_ns()
     }
 
-    /// Whether flushes or merges are behind, so that other background work should wait.
+    /// True if flushes or merges are behind, so that other background work should wait.
     pub(crate) fn has_debt(&self) -> bool {
         self.state.versions.sealed() > 0 || is_merge_due(&self.state)
     }
@@ -397,9 +397,9 @@ fn level_stats(levels: &Levels, level: usize) -> LevelStats {
         size_bytes: levels.size_bytes(level),
         entries: tables.iter().map(|table| table.facts().entries).sum(),
         tombstones: tables.iter().map(|table| table.tombstones()).sum(),
-        blocks: tables.iter().map(|table| table.blocks_checked().0).sum(),
-        blocks_checked: tables.iter().map(|table| table.blocks_checked().1).sum(),
-        directory_bytes: tables.iter().map(|table| table.directory_bytes()).sum(),
+        blocks: tables.iter().map(|table| table.blocks().checked().0).sum(),
+        blocks_checked: tables.iter().map(|table| table.blocks().checked().1).sum(),
+        directory_bytes: tables.iter().map(|table| table.directories().size_bytes()).sum(),
         ..LevelStats::default()
     }
 }
@@ -431,7 +431,12 @@ impl Ledger {
         use std::ops::Bound::Unbounded;
         let version = self.state.versions.load_full();
         let everything = KeyRange { start: Unbounded, end: Unbounded };
-        let merge = super::merge::Merge::of_version(&version, &everything, Direction::Forward);
+        let merge = super::merge::Merge::of_version(
+            &version,
+            &everything,
+            Direction::Forward,
+            ReadMode::MayBlock,
+        );
         let mut merge = merge.expect("the tables are sound");
         let mut sequences = Vec::new();
         while let Some(entry) = merge.entry() {

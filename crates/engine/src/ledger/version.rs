@@ -7,10 +7,11 @@ use pellucid_account::EngineCounts;
 
 use super::memtable::Memtable;
 use super::merge::front_of;
-use super::table::{Step, StepTimes, Table, TableFacts};
-use super::{Answer, FoundEntry, NoRecords, Records};
+use super::table::{Step, StepTimes, Table, TableFacts, get_by_steps};
+use super::{Answer, FoundEntry, NoRecords, Records, Sought};
 use crate::codec::key_hash;
 use crate::error::Result;
+use crate::read_mode::ReadMode;
 use crate::tally::{Count, Counting, Turn};
 
 /// Number of levels: with a factor of 10 the last one holds a million times the first.
@@ -118,7 +119,7 @@ impl Levels {
         tables.filter(|table| table.overlaps(smallest, largest)).cloned().collect()
     }
 
-    /// Whether a level deeper than `level` may hold `key`.
+    /// True if a level deeper than `level` may hold `key`.
     pub(crate) fn may_hold_below(&self, level: usize, key: &[u8]) -> bool {
         (level + 1..LEVELS).any(|deeper| self.table_for(deeper, key).is_some())
     }
@@ -153,7 +154,7 @@ impl Levels {
         }
     }
 
-    /// What a manifest says of the tables.
+    /// The facts of the tables for a manifest.
     pub(crate) fn facts(&self) -> Vec<(u8, TableFacts)> {
         self.all().map(|(level, table)| (level as u8, table.facts().clone())).collect()
     }
@@ -161,12 +162,12 @@ impl Levels {
     #[inline]
     fn get<R: Records>(
         &self,
-        sought: (&[u8], u64, u64),
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let (key, hash, _) = sought;
+        let (key, hash) = (sought.key, sought.hash);
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
         if self.depth > 1 {
             let front = front_of(key);
@@ -175,12 +176,12 @@ impl Levels {
                 // That the key lies below the table's smallest one, its directory knows as well.
                 *candidate = self.first_up_to(level, key, front).map(|table| &**table);
                 if let Some(table) = candidate {
-                    table.prefetch_hash(hash, R::ARE_READ);
+                    table.directories().prefetch(hash, R::ARE_READ);
                 }
             }
         }
         for table in self.tables[0].iter() {
-            table.prefetch_hash(hash, R::ARE_READ);
+            table.directories().prefetch(hash, R::ARE_READ);
         }
         for table in self.tables[0].iter().filter(|table| table.spans(key)) {
             if let Some(found) = asking.ask(0, table, counts, sought, records)? {
@@ -216,7 +217,7 @@ impl Asking<'_> {
         level: usize,
         table: &Table,
         counts: &mut EngineCounts,
-        sought: (&[u8], u64, u64),
+        sought: &Sought<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
         let Some(counting) = &self.counting else {
@@ -241,7 +242,7 @@ impl Asking<'_> {
             counting.add(Count::AskedSamples(level), 1);
         }
         counting.add(Count::Asked(level), 1);
-        counting.add(Count::Plain(level), u64::from(!table.has_directory()));
+        counting.add(Count::Plain(level), u64::from(!table.directories().has_keys()));
         let each = [
             (Count::Excluded(level), asked.filters_excluded, &mut counts.filters_excluded),
             (Count::False(level), asked.filters_false, &mut counts.filters_false),
@@ -263,10 +264,10 @@ fn by_steps(
     level: usize,
     table: &Table,
     counts: &mut EngineCounts,
-    sought: (&[u8], u64, u64),
+    sought: &Sought<'_>,
 ) -> Result<Option<FoundEntry>> {
     let mut steps = StepTimes::begin(counting.clock());
-    let answer = table.get_by_steps(sought, counts, &mut steps);
+    let answer = get_by_steps(table, sought, counts, &mut steps);
     for (step, (count, ticks)) in Step::ALL.into_iter().zip(steps.taken) {
         counting.add(Count::StepSamples(step, level), count);
         counting.add(Count::StepTicks(step, level), ticks);
@@ -288,8 +289,7 @@ impl Version {
     #[inline]
     pub(crate) fn get<R: Records>(
         &self,
-        key: &[u8],
-        at_sequence: u64,
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         counting: Counting<'_>,
         records: &mut R,
@@ -299,7 +299,7 @@ impl Version {
         counts.look_ups = counts.look_ups.saturating_add(1);
         let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
         let asking = Asking { counting: Some(counting), is_timed, is_stepped };
-        let found = self.find(key, at_sequence, counts, &asking, records);
+        let found = self.find(sought, counts, &asking, records);
         let place = usize::from(counts.found_in);
         counting.add(Count::Found(place), 1);
         if let Turn::Timed(begun) = turn {
@@ -313,27 +313,27 @@ impl Version {
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
         let asking = Asking { counting: None, is_timed: false, is_stepped: false };
         let mut counts = EngineCounts::default();
-        let found = self.find(key, at_sequence, &mut counts, &asking, &mut NoRecords)?;
+        let (hash, mode) = (key_hash(key), ReadMode::MayBlock);
+        let sought = Sought { key, hash, at_sequence, mode };
+        let found = self.find(&sought, &mut counts, &asking, &mut NoRecords)?;
         Ok(found.map(Answer::into_entry))
     }
 
     #[inline]
     fn find<R: Records>(
         &self,
-        key: &[u8],
-        at_sequence: u64,
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let hash = key_hash(key);
         let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&self.active).chain(sealed) {
-            if let Some(found) = memtable.get(key, hash, at_sequence) {
+            if let Some(found) = memtable.get(sought.key, sought.hash, sought.at_sequence) {
                 counts.found_in = FOUND_IN_MEMTABLE;
                 return Ok(Some(Answer::Entry(found.to_found())));
             }
         }
-        self.levels.get((key, hash, at_sequence), counts, asking, records)
+        self.levels.get(sought, counts, asking, records)
     }
 }

@@ -82,7 +82,7 @@ impl Arena {
         arena
     }
 
-    /// Where its memory is from.
+    /// The source of its memory.
     pub(super) fn pool(&self) -> &MemoryPool {
         &self.pool
     }

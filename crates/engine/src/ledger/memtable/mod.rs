@@ -109,7 +109,7 @@ impl Memtable {
         self.arena.size_bytes()
     }
 
-    /// Whether it should be sealed, if it was made for `size_bytes`: the entries take as much, or
+    /// True if it should be sealed, if it was made for `size_bytes`: the entries take as much, or
     /// there are so many of them that their hash table would have to grow.
     #[inline]
     pub(crate) fn is_full(&self, size_bytes: u64) -> bool {
@@ -176,7 +176,7 @@ impl Memtable {
         }
     }
 
-    /// Whether there may be keys with the stem of this hash.
+    /// True if there may be keys with the stem of this hash.
     #[inline]
     pub(crate) fn may_hold_stem(&self, hash: u64) -> bool {
         self.stems.as_ref().is_none_or(|stems| stems.may_hold(hash))

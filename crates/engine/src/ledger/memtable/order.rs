@@ -20,7 +20,7 @@ use crate::prefetch::prefetch;
 
 /// A run is at least this many times as long as the one after it.
 const RUN_RATIO: usize = 2;
-/// How far ahead of a cursor nodes are asked for.
+/// The distance ahead of a cursor at which nodes are asked for.
 const PREFETCH_DISTANCE: usize = 8;
 /// A node of usual size reaches this far, in bytes: often into the next line.
 const NODE_REACH: usize = 47;

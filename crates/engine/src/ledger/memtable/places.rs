@@ -1,4 +1,4 @@
-//! Where the newest node of a key is: a hash table, so that a GET from a memtable is one or two
+//! The newest nodes of keys: a hash table, so that a GET from a memtable is one or two
 //! cache misses, and a key that is not there is one.
 //!
 //! It has one writer and any number of readers. When it grows, readers that came before look on in
@@ -101,7 +101,7 @@ impl Places {
         self.current.store(pointer, Ordering::Release);
     }
 
-    /// Whether a few more keys make the table grow.
+    /// True if a few more keys make the table grow.
     #[inline]
     pub(super) fn is_nearly_full(&self) -> bool {
         let slots = self.current().mask + 1;

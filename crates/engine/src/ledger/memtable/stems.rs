@@ -1,4 +1,4 @@
-//! Which stems a memtable may hold: a filter, so that a look-up by a stem that it does not hold
+//! The stems that a memtable may hold: a filter, so that a look-up by a stem that it does not hold
 //! neither sorts nor searches its entries.
 //!
 //! A blocked Bloom filter (Putze, Sanders, Singler 2007) whose blocks are words.
@@ -59,7 +59,7 @@ impl Stems {
         word.fetch_or(bits, Ordering::Relaxed);
     }
 
-    /// Whether an entry with a stem of this hash may be there, of those that were published.
+    /// True if an entry with a stem of this hash may be there, of those that were published.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         let (word, bits) = self.place(hash);

@@ -20,12 +20,12 @@ pub(super) const FLAG_VALUE: u8 = 1 << 5;
 pub(super) const FLAG_STORED: u8 = 1 << 6;
 const FLAGS_KNOWN: u8 = KIND_MASK | FLAG_EXPIRES | FLAG_HEAD | FLAG_VALUE | FLAG_STORED;
 
-/// What is wrong with a block, and where in it.
+/// A fault of a block, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockFault {
     /// Offset within the block.
     pub(crate) offset: u32,
-    /// What is wrong there.
+    /// The fault.
     pub(crate) what: &'static str,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Block<'a> {
         self.entries
     }
 
-    /// What all keys of the block begin with.
+    /// The prefix of all keys of the block.
     #[inline]
     pub(super) fn prefix(&self) -> &'a [u8] {
         self.prefix

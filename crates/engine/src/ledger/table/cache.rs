@@ -15,7 +15,7 @@ use super::memory::{TableMemory, Taken};
 const SHARDS: usize = 16;
 /// The share of the tables' memory that unpacked blocks may take.
 const CACHE_SHARE: u64 = 4;
-/// What a block takes beside its bytes, in bytes.
+/// The overhead of a block, in bytes.
 const ENTRY_SIZE_BYTES: u64 = 96;
 
 /// A block: the number of its table, and its index there.

@@ -19,7 +19,7 @@ impl Part {
     }
 }
 
-/// What the end of a table says of the rest.
+/// The figures at the end of a table.
 pub(super) struct Closing {
     pub(super) offset: usize,
     pub(super) filter: Part,
@@ -48,7 +48,7 @@ pub(super) fn check_facts(
     Ok(())
 }
 
-/// Where the filter begins by a closing of which nothing else is checked, if it is one.
+/// The beginning of the filter by a closing of which nothing else is checked, if it is one.
 pub(super) fn filter_begin(closing: &[u8; CLOSING_SIZE_BYTES]) -> Option<u64> {
     (closing[92..] == CLOSING_MAGIC).then(|| read_u64(closing, 0))
 }

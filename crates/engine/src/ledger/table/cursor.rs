@@ -7,6 +7,7 @@ use super::packed::Opened;
 use super::reader::Table;
 use crate::error::Result;
 use crate::ledger::{Entry, Kind};
+use crate::read_mode::ReadMode;
 
 /// Bytes that most keys take.
 const KEY_BYTES_USUAL: usize = 96;
@@ -29,19 +30,20 @@ pub(crate) struct TableCursor {
     expires_at_ms: u64,
     /// The block, if it is packed in the file.
     unpacked: Option<Arc<[u8]>>,
-    /// Where in the file, or in the unpacked block, the head is.
+    /// The place of the head in the file, or in the unpacked block.
     head: std::ops::Range<usize>,
-    /// Where there the value is, if it is held.
+    /// The place of the value there, if it is inlined.
     value: Option<std::ops::Range<usize>>,
     /// The block that [`TableCursor::aim`] found.
     aimed: Option<usize>,
+    mode: ReadMode,
 }
 
 impl TableCursor {
     /// A cursor that stands nowhere yet.
-    pub(crate) fn new(table: Arc<Table>) -> TableCursor {
+    pub(crate) fn new(table: Arc<Table>, mode: ReadMode) -> TableCursor {
         TableCursor {
-            block: table.blocks(),
+            block: table.blocks().count(),
             table,
             index: 0,
             entries: 0,
@@ -57,21 +59,27 @@ impl TableCursor {
             head: 0..0,
             value: None,
             aimed: None,
+            mode,
         }
+    }
+
+    /// Says whether the cursor may wait for the medium from now on.
+    pub(crate) fn set_mode(&mut self, mode: ReadMode) {
+        self.mode = mode;
     }
 
     /// Finds the block for a seek at or after `key`, which has to come next, and asks for its
     /// memory, so that the caller can aim others before it waits for that.
     pub(crate) fn aim(&mut self, key: &[u8]) {
-        let block = self.table.block_for(key);
-        self.table.prefetch_block(block);
+        let block = self.table.blocks().find(key);
+        self.table.blocks().prefetch(block);
         self.aimed = Some(block);
     }
 
     /// The entry that the cursor stands on.
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
-        if self.block >= self.table.blocks() {
+        if self.block >= self.table.blocks().count() {
             return None;
         }
         let head: &[u8] = if self.head.is_empty() { &[] } else { &self.bytes()[self.head.clone()] };
@@ -88,10 +96,10 @@ impl TableCursor {
         })
     }
 
-    /// What heads and values lie in.
+    /// The bytes that heads and values lie in.
     #[inline]
     fn bytes(&self) -> &[u8] {
-        self.unpacked.as_deref().unwrap_or_else(|| self.table.bytes())
+        self.unpacked.as_deref().unwrap_or_else(|| self.table.blocks().bytes())
     }
 
     /// Moves to the first entry.
@@ -101,20 +109,20 @@ impl TableCursor {
 
     /// Moves to the last entry.
     pub(crate) fn seek_last(&mut self) -> Result<()> {
-        self.enter(self.table.blocks() - 1, |entries| entries - 1)
+        self.enter(self.table.blocks().count() - 1, |entries| entries - 1)
     }
 
     /// Moves to the first entry of the block in the middle.
     pub(crate) fn seek_middle(&mut self) -> Result<()> {
-        self.enter(self.table.blocks() / 2, |_| 0)
+        self.enter(self.table.blocks().count() / 2, |_| 0)
     }
 
     /// Moves to the first entry whose key is not below `key`.
     pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) -> Result<()> {
-        let block = self.aimed.take().unwrap_or_else(|| self.table.block_for(key));
-        if block == self.table.blocks() {
+        let block = self.aimed.take().unwrap_or_else(|| self.table.blocks().find(key));
+        if block == self.table.blocks().count() {
             self.block = block;
-            return self.table.check_index();
+            return self.table.blocks().check_index();
         }
         // The last key of the block is not below `key`, so the entry is in it.
         let index = self.search(block, key)?;
@@ -125,25 +133,25 @@ impl TableCursor {
     /// whether there is one. Nothing if the table does not know the stems of its keys.
     pub(crate) fn seek_stem(&mut self, stem: &[u8], hash: u64) -> Result<Option<bool>> {
         let table = Arc::clone(&self.table);
-        let Some(directory) = table.stems() else { return Ok(None) };
+        let Some(directory) = table.directories().stems() else { return Ok(None) };
         let found = directory.find(hash, |place, _| {
-            table.prefetch_entry(place);
+            table.blocks().prefetch_entry(place);
             match self.enter(place.block, |entries| place.entry.min(entries - 1)) {
                 Err(error) => Some(Err(error)),
                 Ok(()) => self.key.starts_with(stem).then_some(Ok(true)),
             }
         });
         if found.is_none() {
-            self.block = table.blocks();
+            self.block = table.blocks().count();
         }
         found.unwrap_or(Ok(false)).map(Some)
     }
 
     /// Moves to the last entry whose key is below `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let block = self.table.block_for(key);
-        if block == self.table.blocks() {
-            self.table.check_index()?;
+        let block = self.table.blocks().find(key);
+        if block == self.table.blocks().count() {
+            self.table.blocks().check_index()?;
             return self.seek_last();
         }
         match self.search(block, key)? {
@@ -178,24 +186,24 @@ impl TableCursor {
     /// that is seen behind their use alone.
     #[inline]
     fn check_left(&self) -> Result<()> {
-        match self.block < self.table.blocks() {
-            true => self.table.check_block(self.block),
+        match self.block < self.table.blocks().count() {
+            true => self.table.blocks().check_block(self.block),
             false => Ok(()),
         }
     }
 
     fn search(&self, block: usize, key: &[u8]) -> Result<usize> {
-        self.table.check_index()?;
-        let opened = self.table.open_block(block)?;
+        self.table.blocks().check_index()?;
+        let opened = self.table.blocks().open(block, self.mode)?;
         let found = opened.block().and_then(|block| block.search(key, u64::MAX));
-        found.map_err(|fault| self.table.corrupted(block, fault))
+        found.map_err(|fault| self.table.blocks().corrupted(block, fault))
     }
 
     fn enter_before(&mut self, block: usize) -> Result<()> {
         match block.checked_sub(1) {
             Some(before) => self.enter(before, |entries| entries - 1),
             None => {
-                self.block = self.table.blocks();
+                self.block = self.table.blocks().count();
                 Ok(())
             }
         }
@@ -204,11 +212,12 @@ impl TableCursor {
     /// Moves into a block, to the index that `choose` takes for the block's number of entries.
     fn enter(&mut self, block: usize, choose: impl FnOnce(usize) -> usize) -> Result<()> {
         self.block = block;
-        if block >= self.table.blocks() {
+        if block >= self.table.blocks().count() {
             return Ok(());
         }
-        let opened = self.table.open_block(block)?;
-        let entered = opened.block().map_err(|fault| self.table.corrupted(block, fault))?;
+        let opened = self.table.blocks().open(block, self.mode)?;
+        let entered =
+            opened.block().map_err(|fault| self.table.blocks().corrupted(block, fault))?;
         self.entries = entered.entries();
         self.index = choose(self.entries);
         self.key.clear();
@@ -229,10 +238,11 @@ impl TableCursor {
     fn read(&mut self) -> Result<()> {
         let table = &*self.table;
         let (base, block) = match &self.unpacked {
-            None => (table.bytes(), table.entered_block(self.block, self.entries)),
+            None => (table.blocks().bytes(), table.blocks().entered(self.block, self.entries)),
             Some(bytes) => (&bytes[..], Block::of_checked(bytes, self.entries)),
         };
-        let entry = block.entry(self.index).map_err(|fault| table.corrupted(self.block, fault))?;
+        let entry =
+            block.entry(self.index).map_err(|fault| table.blocks().corrupted(self.block, fault))?;
         self.key.truncate(self.prefix_length);
         self.key.extend_from_slice(entry.key_rest);
         self.sequence = entry.sequence;
@@ -252,6 +262,6 @@ impl TableCursor {
             let begin = value.as_ptr().addr() - base.as_ptr().addr();
             begin..begin + value.len()
         });
-        table.check_block(self.block)
+        table.blocks().check_block(self.block)
     }
 }

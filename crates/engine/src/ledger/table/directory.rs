@@ -90,7 +90,7 @@ impl DirectoryBuilder {
         (self.lowest_record, self.highest_record) = (0, 0);
     }
 
-    /// Whether there are records to be named, and whether their sequence numbers lie so close
+    /// True if there are records to be named, and their sequence numbers lie so close
     /// together that their halves tell them apart.
     pub(super) fn names_records(&self) -> bool {
         self.highest_record > 0 && self.highest_record - self.lowest_record <= u32::MAX.into()
@@ -158,7 +158,7 @@ impl DirectoryBuilder {
     }
 }
 
-/// Where the keys of a table are.
+/// The places of a table's keys.
 #[derive(Debug)]
 pub(crate) struct Directory {
     memory: ZeroedMemory,
@@ -170,7 +170,7 @@ pub(crate) struct Directory {
     _taken: Taken,
 }
 
-/// Where a key may be.
+/// A place where a key may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryPlace {
     pub(crate) block: usize,
@@ -183,7 +183,7 @@ impl Directory {
         self.memory.length() + self.records.get().map_or(0, NamedRecords::size_bytes)
     }
 
-    /// Whether it names no records, and the budget has room for them.
+    /// True if it names no records, and the budget has room for them.
     pub(super) fn wants_records(&self, budget: &TableMemory) -> bool {
         self.records.get().is_none() && budget.has_room_for_records(self.memory.length() as u64)
     }

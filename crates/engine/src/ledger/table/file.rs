@@ -1,4 +1,4 @@
-//! What an opening reads of a table's file: the header in front; filter, index and closing behind.
+//! The parts of a table's file that an opening reads: header, filter, index and closing.
 //!
 //! The system reads around a page of a map that is not in memory, as far as it is told to read
 //! ahead, and that may be all of the table. So these bytes alone are asked for, and in many files
@@ -14,7 +14,7 @@ use super::{CLOSING_SIZE_BYTES, TableFacts, table_path};
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::error::{Error, Result};
 
-/// What is asked for in front of the filter: the last block, as a rule, which says up to which
+/// The bytes asked for in front of the filter: the last block, as a rule, which says up to which
 /// number tables are taken.
 const LAST_BLOCK_BYTES: u64 = 4 << 10;
 

@@ -47,7 +47,7 @@ pub(super) fn build_filter(hashes: &[u64], bits_per_key: u32, out: &mut Vec<u8>)
     }
 }
 
-/// What was read of a filter's header; the lines stay where they are.
+/// The shape of a filter from its header; the lines stay where they are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FilterShape {
     lines: u32,
@@ -72,7 +72,7 @@ impl FilterShape {
         Ok(shape)
     }
 
-    /// Whether the filter of this shape in `bytes` lets the hash pass.
+    /// True if the filter of this shape in `bytes` lets the hash pass.
     #[inline]
     pub(super) fn passes(self, bytes: &[u8], hash: u64) -> bool {
         let begin = FILTER_HEADER_SIZE_BYTES + line_of(hash, self.lines) * LINE_SIZE_BYTES;

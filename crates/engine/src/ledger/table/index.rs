@@ -60,14 +60,14 @@ impl IndexBuilder {
     }
 }
 
-/// Where the index says that a block is.
+/// The place of a block by the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockPlace {
     offset: u64,
     length: u32,
 }
 
-/// What is held in memory of an index. It was checked, and the bytes it came from do not change.
+/// The part of an index in memory. It was checked, and the bytes it came from do not change.
 pub(super) struct IndexShape {
     /// Number of blocks.
     blocks: usize,
@@ -81,7 +81,7 @@ pub(super) struct IndexShape {
 struct EvenBlocks {
     begin: usize,
     step: usize,
-    /// Where the last one ends.
+    /// The end of the last one.
     end: usize,
 }
 
@@ -102,7 +102,7 @@ impl EvenBlocks {
 struct HeldIndex {
     /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
     fronts: Box<[u64]>,
-    /// Where each block begins, and where the last one ends: the index itself need not be touched.
+    /// The beginning of each block, and the end of the last one: the index itself is not touched.
     /// Nothing if the blocks are even.
     offsets: Box<[u64]>,
     /// In order.
@@ -120,7 +120,7 @@ struct Stretch {
     front: u64,
     /// The first of them.
     begin: usize,
-    /// What these keys share, from their first byte on.
+    /// The common prefix of these keys.
     shared: Box<[u8]>,
     /// The 8 bytes behind it of each of them, as a big-endian number.
     fronts: Box<[u64]>,
@@ -170,7 +170,7 @@ impl Stretch {
     }
 }
 
-/// Where the fronts begin and end that equal `front`.
+/// The range of the fronts that equal `front`.
 #[inline]
 fn equal_fronts(fronts: &[u64], front: u64) -> (usize, usize) {
     let low = fronts.partition_point(|other| *other < front);
@@ -241,7 +241,7 @@ impl IndexShape {
         self.blocks
     }
 
-    /// Where block `block` is. It lies within the file: that was checked.
+    /// The place of block `block`. It lies within the file: that was checked.
     #[inline]
     pub(super) fn place(&self, bytes: &[u8], block: usize) -> std::ops::Range<usize> {
         if let Some(even) = &self.even {

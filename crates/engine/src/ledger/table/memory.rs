@@ -9,10 +9,10 @@ use std::sync::{Arc, Weak};
 
 use super::cache::BlockCache;
 
-/// What directories leave, as a share of the limit, for the indexes of tables to come: an index
+/// The share of the limit that directories leave for the indexes of tables to come: an index
 /// takes a fifth of a directory, and spares as much.
 const LEFT_BY_DIRECTORIES: u64 = 8;
-/// What the records that directories name leave, as a share of the limit, for directories to come.
+/// The share of the limit that records named by directories leave for directories to come.
 const LEFT_BY_RECORDS: u64 = 5;
 
 /// The memory of all tables of a store.
@@ -54,7 +54,7 @@ impl TableMemory {
         self.limit_bytes - self.limit_bytes / LEFT_BY_DIRECTORIES
     }
 
-    /// Whether a directory of so many bytes would be within the limit now.
+    /// True if a directory of so many bytes would be within the limit now.
     pub(super) fn has_room_for_directory(&self, bytes: u64) -> bool {
         self.used_bytes().saturating_add(bytes) <= self.directories_limit_bytes()
     }
@@ -68,7 +68,7 @@ impl TableMemory {
         self.limit_bytes - self.limit_bytes / LEFT_BY_RECORDS
     }
 
-    /// Whether there is room now to name the records of a directory of so many bytes.
+    /// True if there is room now to name the records of a directory of so many bytes.
     pub(super) fn has_room_for_records(&self, bytes: u64) -> bool {
         self.used_bytes().saturating_add(bytes) <= self.records_limit_bytes()
     }

@@ -3,19 +3,23 @@
 
 mod block;
 mod block_builder;
+mod blocks;
 mod cache;
 mod closing;
 mod cursor;
+mod directories;
 mod directory;
 mod file;
 mod filter;
 mod index;
 mod memory;
 mod named;
+mod output;
 mod packed;
 mod reader;
 mod stems;
 mod steps;
+mod summary;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -29,15 +33,16 @@ pub(crate) use file::TableFile;
 pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
+pub(crate) use output::WriterTimes;
 pub(crate) use reader::Table;
 pub(crate) use stems::{Directories, PlacesBuilder};
-pub(crate) use steps::{STEPS, Step, StepTimes};
-pub(crate) use writer::{TableShape, TableWriter, WriterTimes};
+pub(crate) use steps::{STEPS, Step, StepTimes, get_by_steps};
+pub(crate) use writer::{TableShape, TableWriter};
 
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";
 
-/// What the manifest holds of a table, but for its level.
+/// The manifest's facts of a table, but for its level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableFacts {
     pub(crate) number: u64,
@@ -59,7 +64,7 @@ pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
     table_folder(directory).join(format!("{number:016x}.table"))
 }
 
-/// What the checksum of the part of a table at `offset` is started with.
+/// The start value of the checksum of the part of a table at `offset`.
 fn part_seed(store_identity: u64, number: u64, offset: u64) -> u32 {
     checksum_seed(&[store_identity, number, offset])
 }

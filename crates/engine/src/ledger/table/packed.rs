@@ -33,7 +33,7 @@ impl Opened<'_> {
     }
 }
 
-/// Whether `bytes`, a block of a file, are packed: such a block says that it has no entries.
+/// True if `bytes`, a block of a file, are packed: such a block says that it has no entries.
 #[inline]
 pub(super) fn is_packed(bytes: &[u8]) -> bool {
     bytes.len() >= BLOCK_HEADER_SIZE_BYTES && read_u16(bytes, 8) == 0

@@ -1,34 +1,24 @@
-//! Reads a table through a map of its file.
+//! An open table: look-ups in it.
 
-mod directories;
-mod unreadable;
-
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
 use pellucid_io::{FileSystem, MapMode, any_unreadable};
 
-use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
+use super::blocks::TableBlocks;
 use super::closing::{Part, check_facts, read_closing};
+use super::directories::{TableDirectories, count_absent};
 use super::directory::{Directory, EntryPlace};
 use super::file::TableFile;
 use super::filter::FilterShape;
 use super::index::{IndexShape, largest_key};
 use super::memory::{TableMemory, Taken};
-use super::packed::{Opened, is_packed, unpack_block};
-use super::stems::KnownStems;
 use super::{TableFacts, part_seed};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
-use crate::ledger::{Answer, FoundEntry, Records};
+use crate::ledger::{Answer, FoundEntry, Records, Sought};
 use crate::mapped::Mapped;
-use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
-use crate::resident::is_required;
-
-/// Lines of a block that are asked for at once: what a processor can wait for.
-const PREFETCH_LINES_MAX: usize = 16;
 
 /// An open table.
 pub(crate) struct Table {
@@ -36,38 +26,12 @@ pub(crate) struct Table {
     tombstones: u64,
     keys: u64,
     stale_at_ms: u64,
-    path: PathBuf,
-    store_identity: u64,
-    map: Mapped,
+    blocks: TableBlocks,
     filter: Part,
     filter_shape: FilterShape,
-    index: Part,
-    index_shape: IndexShape,
-    /// A bit for each block: whether its checksum was found right.
-    checked: Box<[AtomicU64]>,
-    directory: OnceLock<Directory>,
-    stems: KnownStems,
-    /// No directory is to be made, because one cannot be.
-    is_plain: AtomicBool,
-    /// The directory is not to name records, because there are none.
-    is_nameless: AtomicBool,
-    /// A block of the table was unpacked.
-    has_packed: AtomicBool,
-    /// Entries of a block, on average: tells about where in its block an entry is.
-    entries_a_block: usize,
-    /// The memory of all tables, once this one is counted there.
-    memory: Option<Arc<TableMemory>>,
-    /// What is counted of the memory that it cannot do without.
+    directories: TableDirectories,
+    /// The memory, counted, that the table cannot do without.
     taken: Option<Taken>,
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take().filter(|_| self.has_packed.load(Ordering::Relaxed))
-        {
-            memory.forget_blocks(self.facts.number);
-        }
-    }
 }
 
 impl Table {
@@ -117,47 +81,34 @@ impl Table {
         }
         check_facts(&facts, &closing, largest_key(closing.index.of(bytes), index_shape.blocks()))
             .map_err(|what| Error::corruption(&path, closing.offset as u64, what))?;
-        let checked = (0..index_shape.blocks().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let entries_a_block = (facts.entries as usize).div_ceil(index_shape.blocks()).max(1);
+        let (number, entries) = (facts.number, facts.entries);
+        let index = (closing.index, index_shape);
         Ok(Table {
             facts,
             tombstones: closing.tombstones,
             keys: closing.keys,
             stale_at_ms: closing.stale_at_ms,
-            path,
-            store_identity,
+            blocks: TableBlocks::new((number, store_identity), path, map, index, entries),
             filter: closing.filter,
             filter_shape,
-            index: closing.index,
-            index_shape,
-            checked,
-            directory: OnceLock::new(),
-            stems: KnownStems::default(),
-            is_plain: AtomicBool::new(false),
-            is_nameless: AtomicBool::new(false),
-            entries_a_block,
-            memory: None,
-            has_packed: AtomicBool::new(false),
+            directories: TableDirectories::new(closing.keys),
             taken: None,
-            map,
         })
     }
 
     /// Has the table's memory counted, and holds its index if there is room for it.
     pub(crate) fn count_memory(&mut self, memory: &Arc<TableMemory>) {
         self.taken = Some(memory.take_always(self.fixed_bytes() as u64));
-        self.memory = Some(Arc::clone(memory));
-        self.index_shape.hold(self.index.of(self.map.bytes()), memory);
+        self.blocks.use_memory(memory);
     }
 
     /// Memory that the table cannot do without: itself, its facts, a bit for each block.
     fn fixed_bytes(&self) -> usize {
         let facts = self.facts.smallest.len() + self.facts.largest.len();
-        let path = self.path.as_os_str().len();
-        size_of::<Table>() + facts + path + self.checked.len() * size_of::<AtomicU64>()
+        size_of::<Table>() + facts + self.blocks.fixed_bytes()
     }
 
-    /// What the manifest holds of the table.
+    /// The manifest's facts of the table.
     pub(crate) fn facts(&self) -> &TableFacts {
         &self.facts
     }
@@ -167,7 +118,7 @@ impl Table {
         self.tombstones
     }
 
-    /// Whether, at `now_ms`, so many entries have expired that it is worth to write the table anew.
+    /// True if, at `now_ms`, so many entries have expired that it is worth to write the table anew.
     pub(crate) fn is_stale(&self, now_ms: u64) -> bool {
         self.stale_at_ms != 0 && self.stale_at_ms <= now_ms
     }
@@ -180,142 +131,45 @@ impl Table {
     /// Memory that the table holds beside the page cache.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
-        let directory = self.directory.get().map_or(0, Directory::size_bytes);
-        self.fixed_bytes() + self.index_shape.size_bytes() + directory + self.stems.size_bytes()
+        let directories = self.directories.size_bytes() as usize;
+        self.fixed_bytes() + self.blocks.index_bytes() + directories
     }
 
-    /// Blocks, and how many of them were checked since the table was opened.
-    pub(crate) fn blocks_checked(&self) -> (u64, u64) {
-        let bits = |word: &AtomicU64| u64::from(word.load(Ordering::Relaxed).count_ones());
-        (self.blocks() as u64, self.checked.iter().map(bits).sum())
-    }
-
-    /// Asks for what a look-up of this hash needs first, by way of records or not.
+    /// The blocks.
     #[inline]
-    pub(crate) fn prefetch_hash(&self, hash: u64, with_records: bool) {
-        if let Some(directory) = self.directory.get() {
-            directory.prefetch(hash, with_records);
-        }
+    pub(crate) fn blocks(&self) -> &TableBlocks {
+        &self.blocks
     }
 
-    /// Asks for the pages of the file, which was just written, to be mapped before a GET needs
-    /// them.
-    pub(crate) fn prefault(&self) {
-        self.map.prefault(0, self.map.length());
+    /// The directories.
+    #[inline]
+    pub(crate) fn directories(&self) -> &TableDirectories {
+        &self.directories
     }
 
-    /// Whether `key` lies between the smallest and the largest key.
+    /// True if `key` lies between the smallest and the largest key.
     #[inline]
     pub(crate) fn spans(&self, key: &[u8]) -> bool {
         *self.facts.smallest <= *key && key <= &self.facts.largest[..]
     }
 
-    /// Whether keys of the table lie between `smallest` and `largest`, by its ends.
+    /// True if keys of the table lie between `smallest` and `largest`, by its ends.
     pub(crate) fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
         &self.facts.smallest[..] <= largest && smallest <= &self.facts.largest[..]
     }
 
-    /// All bytes of the file.
-    pub(crate) fn file_bytes(&self) -> &[u8] {
-        self.bytes()
-    }
-
-    #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.map.bytes()
-    }
-
-    /// Number of blocks.
-    #[inline]
-    pub(super) fn blocks(&self) -> usize {
-        self.index_shape.blocks()
-    }
-
-    /// Where block `block` is in the file.
-    #[inline]
-    fn block_place(&self, block: usize) -> std::ops::Range<usize> {
-        self.index_shape.place(self.index.of(self.bytes()), block)
-    }
-
-    /// The first block whose last key is not below `key`, or the number of blocks.
-    #[inline]
-    pub(super) fn block_for(&self, key: &[u8]) -> usize {
-        self.index_shape.search(self.index.of(self.bytes()), key)
-    }
-
-    /// Block `block`, whose checksum is checked if it never was, unpacked if it is packed.
-    #[inline]
-    pub(super) fn open_block(&self, block: usize) -> Result<Opened<'_>> {
-        let bytes = self.bytes();
-        let place = self.block_place(block);
-        if is_required() && !self.is_block_resident(block) {
-            return Err(Error::NotInMemory);
-        }
-        let block_bytes = &bytes[place.clone()];
-        let is_checked = self.checked[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
-        if !is_checked {
-            self.check_sum(block, place.start as u64, block_bytes)?;
-        }
-        if is_packed(block_bytes) {
-            return self.unpacked(block, block_bytes).map(Opened::Unpacked);
-        }
-        Ok(Opened::Mapped(block_bytes))
-    }
-
-    /// Block `block`, which is packed in `bytes`, from the cache if there is one.
-    #[cold]
-    fn unpacked(&self, block: usize, bytes: &[u8]) -> Result<Arc<[u8]>> {
-        let unpack = || unpack_block(bytes).map_err(|fault| self.corrupted(block, fault));
-        match &self.memory {
-            Some(memory) => {
-                self.has_packed.store(true, Ordering::Relaxed);
-                memory.cached_block((self.facts.number, block), unpack)
-            }
-            None => unpack(),
-        }
-    }
-
-    /// Block `block`, which [`Table::open_block`] said before is sound, not packed, and has so
-    /// many entries, for its entries alone.
-    #[inline]
-    pub(super) fn entered_block(&self, block: usize, entries: usize) -> Block<'_> {
-        Block::of_checked(&self.bytes()[self.block_place(block)], entries)
-    }
-
-    #[cold]
-    fn check_sum(&self, block: usize, offset: u64, bytes: &[u8]) -> Result<()> {
-        let seed = part_seed(self.store_identity, self.facts.number, offset);
-        if bytes.len() < 4 || read_u32(bytes, 0) != checksum(seed, &bytes[4..]) {
-            self.check_block(block)?;
-            let what = "the checksum of the block is wrong";
-            return Err(Error::corruption(&self.path, offset, what));
-        }
-        self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The error for a fault in block `block`.
-    #[cold]
-    pub(super) fn corrupted(&self, block: usize, fault: BlockFault) -> Error {
-        if let Err(unreadable) = self.check_block(block) {
-            return unreadable;
-        }
-        let begin = self.block_place(block).start as u64;
-        Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
-    }
-
-    /// The newest entry of `key` that is not above `at_sequence`, or what `records` says of its
-    /// record. `hash` is that of the key.
+    /// The newest entry of the key that is not above the sequence number, or the answer of
+    /// `records` for its record.
     #[inline]
     pub(crate) fn get<R: Records>(
         &self,
-        (key, hash, at_sequence): (&[u8], u64, u64),
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let answer = self.answer((key, hash, at_sequence), counts, records);
+        let answer = self.answer(sought, counts, records);
         if any_unreadable() {
-            self.check_way_to(key)?;
+            self.check_way_to(sought.key)?;
         }
         answer
     }
@@ -323,49 +177,26 @@ impl Table {
     #[inline]
     fn answer<R: Records>(
         &self,
-        (key, hash, at_sequence): (&[u8], u64, u64),
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
         counts.tables = counts.tables.saturating_add(1);
-        if let Some(directory) = self.directory.get() {
-            return self.get_by(directory, (key, hash, at_sequence), counts, records);
+        if let Some(directory) = self.directories.keys() {
+            return self.get_by(directory, sought, counts, records);
         }
-        if !self.passes_filter(hash) {
+        if !self.passes_filter(sought.hash) {
             counts.filters_excluded = counts.filters_excluded.saturating_add(1);
             return Ok(None);
         }
-        let found = self.search_blocks(key, self.block_for(key), at_sequence, counts)?;
+        let found = self.search_from(self.blocks.find(sought.key), sought, counts)?;
         Ok(found.map(Answer::Entry))
     }
 
-    /// Whether the filter lets the hash pass.
+    /// True if the filter lets the hash pass.
     #[inline]
     pub(super) fn passes_filter(&self, hash: u64) -> bool {
-        self.filter_shape.passes(self.filter.of(self.bytes()), hash)
-    }
-
-    /// The directory, if there is one.
-    pub(super) fn directory(&self) -> Option<&Directory> {
-        self.directory.get()
-    }
-
-    /// Asks for the memory of block `block`, if there is such a one.
-    pub(super) fn prefetch_block(&self, block: usize) {
-        if block < self.blocks() {
-            prefetch_all(&self.bytes()[self.block_place(block)], PREFETCH_LINES_MAX);
-        }
-    }
-
-    /// Whether block `block` is in memory.
-    pub(super) fn is_block_resident(&self, block: usize) -> bool {
-        let place = self.block_place(block);
-        self.map.is_resident(place.start, place.len())
-    }
-
-    /// The last byte of block `block`.
-    pub(super) fn last_byte(&self, block: usize) -> u8 {
-        self.bytes()[self.block_place(block)].last().copied().unwrap_or(0)
+        self.filter_shape.passes(self.filter.of(self.blocks.bytes()), hash)
     }
 
     /// Looks a key up by the directory.
@@ -373,20 +204,20 @@ impl Table {
     fn get_by<R: Records>(
         &self,
         directory: &Directory,
-        (key, hash, at_sequence): (&[u8], u64, u64),
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
         let blocks_before = counts.blocks;
-        let found = directory.find(hash, |place, slot| {
+        let found = directory.find(sought.hash, |place, slot| {
             if R::ARE_READ
                 && let Some(record) = directory.record_at(slot)
-                && record <= at_sequence
+                && record <= sought.at_sequence
                 && let Some(answer) = records.read(record)
             {
                 return Some(Ok(Some(Answer::Record(answer))));
             }
-            let found = self.get_at(place, key, at_sequence, counts).transpose();
+            let found = self.get_at(place, sought, counts).transpose();
             found.map(|found| found.map(|found| found.map(Answer::Entry)))
         });
         if found.is_none() {
@@ -395,67 +226,50 @@ impl Table {
         found.transpose().map(Option::flatten)
     }
 
-    /// The newest entry of `key` that is not above `at_sequence`, if the key's newest entry is at
-    /// `place`: `Some(None)` if all of them are above.
+    /// The newest entry of the key that is not above the sequence number, if the key's newest entry
+    /// is at `place`: `Some(None)` if all of them are above.
     #[inline]
     pub(super) fn get_at(
         &self,
         place: EntryPlace,
-        key: &[u8],
-        at_sequence: u64,
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
     ) -> Result<Option<Option<FoundEntry>>> {
         counts.blocks = counts.blocks.saturating_add(1);
-        self.prefetch_entry(place);
-        let faulty = |fault| self.corrupted(place.block, fault);
-        let opened = self.open_block(place.block)?;
+        self.blocks.prefetch_entry(place);
+        let faulty = |fault| self.blocks.corrupted(place.block, fault);
+        let opened = self.blocks.open(place.block, sought.mode)?;
         let block = opened.block().map_err(faulty)?;
         if place.entry >= block.entries() {
             return Ok(None);
         }
-        match block.entry_of(place.entry, key).map_err(faulty)? {
+        match block.entry_of(place.entry, sought.key).map_err(faulty)? {
             None => Ok(None),
-            Some(entry) if entry.sequence <= at_sequence => {
-                Ok(Some(Some(entry.with_key(key).to_found())))
+            Some(entry) if entry.sequence <= sought.at_sequence => {
+                Ok(Some(Some(entry.with_key(sought.key).to_found())))
             }
-            Some(_) => self.search_blocks(key, place.block, at_sequence, counts).map(Some),
-        }
-    }
-
-    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset,
-    /// the shared prefix, and about where the entry is.
-    #[inline]
-    pub(super) fn prefetch_entry(&self, place: EntryPlace) {
-        let range = self.block_place(place.block);
-        let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
-        let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
-        let entries = length.saturating_sub(offsets_end);
-        let about = offsets_end + entries * place.entry / self.entries_a_block;
-        let offset = BLOCK_HEADER_SIZE_BYTES + 4 * place.entry;
-        for at in [0, offset, offsets_end, about, about + CACHE_LINE_BYTES] {
-            prefetch(begin.wrapping_add(at));
+            Some(_) => self.search_from(place.block, sought, counts).map(Some),
         }
     }
 
     /// Looks a key up in the blocks from `first` on: its versions may go on in the next block.
     #[inline]
-    pub(super) fn search_blocks(
+    pub(super) fn search_from(
         &self,
-        key: &[u8],
         first: usize,
-        at_sequence: u64,
+        sought: &Sought<'_>,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
-        for block_index in first..self.blocks() {
+        let key = sought.key;
+        for index in first..self.blocks.count() {
             counts.blocks = counts.blocks.saturating_add(1);
-            let block_bytes = &self.bytes()[self.block_place(block_index)];
-            prefetch_all(block_bytes, PREFETCH_LINES_MAX);
-            let faulty = |fault| self.corrupted(block_index, fault);
-            let opened = self.open_block(block_index)?;
+            self.blocks.prefetch(index);
+            let faulty = |fault| self.blocks.corrupted(index, fault);
+            let opened = self.blocks.open(index, sought.mode)?;
             let block = opened.block().map_err(faulty)?;
-            let index = block.search(key, at_sequence).map_err(faulty)?;
-            if index < block.entries() {
-                let found = block.entry_of(index, key).map_err(faulty)?;
+            let entry = block.search(key, sought.at_sequence).map_err(faulty)?;
+            if entry < block.entries() {
+                let found = block.entry_of(entry, key).map_err(faulty)?;
                 if found.is_none() {
                     counts.filters_false = counts.filters_false.saturating_add(1);
                 }
@@ -465,31 +279,20 @@ impl Table {
         Ok(None)
     }
 
+    /// An error if a page cannot be read that a look-up of `key` has used.
+    #[cold]
+    pub(super) fn check_way_to(&self, key: &[u8]) -> Result<()> {
+        if self.blocks.is_readable() {
+            return Ok(());
+        }
+        if !self.directories.has_keys() {
+            self.blocks.check_part(self.filter)?;
+        }
+        self.blocks.check_way_to(key)
+    }
+
     /// Checks every block wholly, whether it was checked before or not.
     pub(crate) fn verify(&self) -> Result<()> {
-        self.problems().next().map_or(Ok(()), Err)
+        self.blocks.problems().next().map_or(Ok(()), Err)
     }
-
-    /// What is wrong with the blocks, one after another.
-    pub(crate) fn problems(&self) -> impl Iterator<Item = Error> {
-        (0..self.blocks()).filter_map(|block| {
-            let place = self.block_place(block);
-            let block_bytes = &self.bytes()[place.clone()];
-            let checked = self.check_sum(block, place.start as u64, block_bytes);
-            let is_sound =
-                || check_block(block_bytes).map_err(|fault| self.corrupted(block, fault));
-            checked.and_then(|()| is_sound()).err()
-        })
-    }
-}
-
-/// Counts a directory's answer that the key is not there: a false positive if a block had to be
-/// looked into.
-#[inline]
-pub(super) fn count_absent(blocks_before: u8, counts: &mut EngineCounts) {
-    let counter = match counts.blocks != blocks_before {
-        true => &mut counts.filters_false,
-        false => &mut counts.filters_excluded,
-    };
-    *counter = counter.saturating_add(1);
 }

@@ -1,8 +1,7 @@
-//! Where the stems of a table's keys are ([`crate::stem`]): a directory of its own, beside that of
-//! the keys, that names the first key of each stem.
+//! The places of a table's keys and of their stems ([`crate::stem`]), collected for two directories:
+//! one of the keys, and one that names the first key of each stem.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::directory::{Directory, DirectoryBuilder};
 use super::memory::TableMemory;
@@ -10,7 +9,7 @@ use crate::codec::key_hash;
 use crate::ledger::Entry;
 use crate::rules::TableRules;
 
-/// Collects where the keys of a table are, and where those of each stem begin.
+/// Collects the places of a table's keys, and those of the first key of each stem.
 #[derive(Debug, Default)]
 pub(crate) struct PlacesBuilder {
     keys: DirectoryBuilder,
@@ -75,42 +74,5 @@ impl PlacesBuilder {
     /// The directory of the stems alone.
     pub(super) fn stems(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
         self.stems.finish(blocks, budget)
-    }
-}
-
-/// What a table knows of the stems of its keys.
-#[derive(Debug, Default)]
-pub(super) struct KnownStems {
-    directory: OnceLock<Directory>,
-    /// No directory is to be made, because one cannot be.
-    is_without: AtomicBool,
-}
-
-impl KnownStems {
-    /// Where the stems are, if that is known.
-    #[inline]
-    pub(super) fn directory(&self) -> Option<&Directory> {
-        self.directory.get()
-    }
-
-    /// Takes the directory, unless there is one.
-    pub(super) fn give(&self, directory: Directory) {
-        // Whoever was first has made the same.
-        let _ = self.directory.set(directory);
-    }
-
-    /// Whether there is none and one could be made.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.directory.get().is_none() && !self.is_without.load(Ordering::Relaxed)
-    }
-
-    /// There is not to be one.
-    pub(super) fn do_without(&self) {
-        self.is_without.store(true, Ordering::Relaxed);
-    }
-
-    /// Memory that it takes.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.directory.get().map_or(0, Directory::size_bytes)
     }
 }

@@ -5,10 +5,11 @@ use pellucid_account::EngineCounts;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_io::any_unreadable;
 
-use super::reader::{Table, count_absent};
+use super::directories::count_absent;
+use super::reader::Table;
 use crate::error::{Error, Result};
-use crate::ledger::FoundEntry;
-use crate::resident::is_required;
+use crate::ledger::{FoundEntry, Sought};
+use crate::read_mode::ReadMode;
 
 /// A step of a look-up in a table. One with a directory has `Directory` in place of `Filter` and
 /// `Index`.
@@ -47,7 +48,7 @@ impl Step {
 pub(crate) struct StepTimes {
     clock: Clock,
     began: Ticks,
-    /// How often each step was taken, and its ticks.
+    /// The number of times each step was taken, and its ticks.
     pub(crate) taken: [(u64, u64); STEPS],
 }
 
@@ -71,75 +72,73 @@ impl StepTimes {
     }
 }
 
-impl Table {
-    /// As [`Table::get`], with the times of its steps.
-    #[cold]
-    pub(crate) fn get_by_steps(
-        &self,
-        sought: (&[u8], u64, u64),
-        counts: &mut EngineCounts,
-        steps: &mut StepTimes,
-    ) -> Result<Option<FoundEntry>> {
-        let found = self.find_by_steps(sought, counts, steps);
-        if any_unreadable() {
-            self.check_way_to(sought.0)?;
-        }
-        found
+/// As [`Table::get`], with the times of its steps.
+#[cold]
+pub(crate) fn get_by_steps(
+    table: &Table,
+    sought: &Sought<'_>,
+    counts: &mut EngineCounts,
+    steps: &mut StepTimes,
+) -> Result<Option<FoundEntry>> {
+    let found = find_by_steps(table, sought, counts, steps);
+    if any_unreadable() {
+        table.check_way_to(sought.key)?;
     }
+    found
+}
 
-    fn find_by_steps(
-        &self,
-        (key, hash, at_sequence): (&[u8], u64, u64),
-        counts: &mut EngineCounts,
-        steps: &mut StepTimes,
-    ) -> Result<Option<FoundEntry>> {
-        steps.begin_anew();
-        if let Some(directory) = self.directory() {
-            let blocks_before = counts.blocks;
-            let found = directory.find(hash, |place, _| {
+fn find_by_steps(
+    table: &Table,
+    sought: &Sought<'_>,
+    counts: &mut EngineCounts,
+    steps: &mut StepTimes,
+) -> Result<Option<FoundEntry>> {
+    steps.begin_anew();
+    if let Some(directory) = table.directories().keys() {
+        let blocks_before = counts.blocks;
+        let found = directory.find(sought.hash, |place, _| {
+            steps.end(Step::Directory);
+            let found = fetch(table, place.block, sought.mode, steps)
+                .and_then(|()| table.get_at(place, sought, counts));
+            steps.end(Step::Search);
+            found.transpose()
+        });
+        if found.is_none() {
+            if counts.blocks == blocks_before {
                 steps.end(Step::Directory);
-                let found = self
-                    .fetch(place.block, steps)
-                    .and_then(|()| self.get_at(place, key, at_sequence, counts));
-                steps.end(Step::Search);
-                found.transpose()
-            });
-            if found.is_none() {
-                if counts.blocks == blocks_before {
-                    steps.end(Step::Directory);
-                }
-                count_absent(blocks_before, counts);
             }
-            return found.transpose().map(Option::flatten);
+            count_absent(blocks_before, counts);
         }
-        let passes = self.passes_filter(hash);
-        steps.end(Step::Filter);
-        if !passes {
-            counts.filters_excluded = counts.filters_excluded.saturating_add(1);
-            return Ok(None);
-        }
-        let block = self.block_for(key);
-        steps.end(Step::Index);
-        if block < self.blocks() {
-            self.fetch(block, steps)?;
-        }
-        let found = self.search_blocks(key, block, at_sequence, counts);
-        steps.end(Step::Search);
-        found
+        return found.transpose().map(Option::flatten);
     }
+    let passes = table.passes_filter(sought.hash);
+    steps.end(Step::Filter);
+    if !passes {
+        counts.filters_excluded = counts.filters_excluded.saturating_add(1);
+        return Ok(None);
+    }
+    let block = table.blocks().find(sought.key);
+    steps.end(Step::Index);
+    if block < table.blocks().count() {
+        fetch(table, block, sought.mode, steps)?;
+    }
+    let found = table.search_from(block, sought, counts);
+    steps.end(Step::Search);
+    found
+}
 
-    /// Waits until all of a block is there.
-    fn fetch(&self, block: usize, steps: &mut StepTimes) -> Result<()> {
-        let step = match self.is_block_resident(block) {
-            true => Step::FetchCached,
-            false if is_required() => return Err(Error::NotInMemory),
-            false => Step::FetchDisk,
-        };
-        steps.begin_anew();
-        std::hint::black_box(self.open_block(block)?);
-        // A block may end in another page than it begins in.
-        std::hint::black_box(self.last_byte(block));
-        steps.end(step);
-        Ok(())
-    }
+/// Waits until all of a block is there.
+fn fetch(table: &Table, block: usize, mode: ReadMode, steps: &mut StepTimes) -> Result<()> {
+    let blocks = table.blocks();
+    let step = match blocks.is_resident(block) {
+        true => Step::FetchCached,
+        false if mode == ReadMode::InMemory => return Err(Error::NotInMemory),
+        false => Step::FetchDisk,
+    };
+    steps.begin_anew();
+    std::hint::black_box(blocks.open(block, mode)?);
+    // A block may end in another page than it begins in.
+    std::hint::black_box(blocks.last_byte(block));
+    steps.end(step);
+    Ok(())
 }

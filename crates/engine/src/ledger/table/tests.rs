@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::key_hash;
 use crate::error::Error;
-use crate::ledger::{Answer, Entry, FoundEntry, Kind, NoRecords};
+use crate::ledger::{Answer, Entry, FoundEntry, Kind, NoRecords, Sought};
+use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 
 const STORE: u64 = 0x5151;
@@ -33,7 +34,8 @@ type Row = (Vec<u8>, u64);
 fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
     let rules = TableRules::default();
     rules.set_stems(0, |key| (key.len() > 1).then_some(1));
-    table.make_directories(budget, &mut PlacesBuilder::default(), (&rules, true), || true);
+    let mut builder = PlacesBuilder::default();
+    table.directories().make(table.blocks(), budget, &mut builder, (&rules, true), || true);
 }
 
 fn entry((key, sequence): &Row) -> Entry<'_> {
@@ -110,16 +112,15 @@ proptest! {
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-                let sought = (&key[..], key_hash(key), at);
-                let found = table.get(sought, &mut counts, &mut NoRecords).unwrap();
+                let found = table.get(&sought_at(key, at), &mut counts, &mut NoRecords).unwrap();
                 let found = found.map(Answer::into_entry);
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
             make_directories(&table, &budget);
             prop_assert!(budget.used_bytes() > 0);
-            prop_assert!(!table.wants_directory(&budget));
+            prop_assert!(!table.directories().wants_keys(&budget));
         }
-        let mut cursor = TableCursor::new(Arc::clone(&table));
+        let mut cursor = TableCursor::new(Arc::clone(&table), ReadMode::MayBlock);
         let row_of = |entry: Entry<'_>| (entry.key.to_vec(), entry.sequence);
         cursor.seek_at_or_after(&sought).unwrap();
         let split = rows.partition_point(|row| row.0 < sought);
@@ -171,9 +172,13 @@ fn every_changed_byte_is_noticed() {
     read_all(directory, &facts, &rows).unwrap();
 }
 
+fn sought_at(key: &[u8], at_sequence: u64) -> Sought<'_> {
+    Sought { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock }
+}
+
 /// The entry that the table has for the key of a row.
 fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<FoundEntry>, Error> {
-    let found = table.get((&row.0, key_hash(&row.0), u64::MAX), counts, &mut NoRecords)?;
+    let found = table.get(&sought_at(&row.0, u64::MAX), counts, &mut NoRecords)?;
     Ok(found.map(Answer::into_entry))
 }
 
@@ -201,7 +206,7 @@ fn the_writer_knows_where_its_keys_are() {
     table.count_memory(&budget);
     let directories = new.places.finish(new.blocks, true, &budget);
     assert!(directories.keys.is_some());
-    table.give_directories(directories);
+    table.directories().give(directories);
     assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
     let mut counts = EngineCounts::default();
     for row in &rows {
@@ -231,7 +236,7 @@ fn stems_are_found_where_they_begin() {
     let folder = folder();
     let facts = write(folder.path(), 1, &rows);
     let table = Arc::new(Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap());
-    let mut cursor = TableCursor::new(Arc::clone(&table));
+    let mut cursor = TableCursor::new(Arc::clone(&table), ReadMode::MayBlock);
     let seek = |cursor: &mut TableCursor, stem: u8| {
         let stem = [0, 0, stem];
         let found = cursor.seek_stem(&stem, key_hash(&stem)).unwrap();
@@ -240,7 +245,7 @@ fn stems_are_found_where_they_begin() {
     assert_eq!(seek(&mut cursor, 2).0, None, "nobody has collected the stems");
     let budget = TableMemory::new(1 << 20);
     make_directories(&table, &budget);
-    assert!(!table.wants_stems(&budget));
+    assert!(!table.directories().wants_stems(&budget));
     for stem in 0..200 {
         let expected = match stem % 2 {
             0 => (Some(true), Some((key(stem, 0), 9))),
@@ -263,7 +268,7 @@ fn without_memory_answers_come_from_the_file() {
     table.count_memory(&budget);
     let needed = budget.used_bytes();
     assert!(needed > 0, "what is needed is counted");
-    assert!(!table.wants_directory(&budget));
+    assert!(!table.directories().wants_keys(&budget));
     make_directories(&table, &budget);
     assert_eq!(budget.used_bytes(), needed);
     for row in &rows {
@@ -284,9 +289,9 @@ fn a_damaged_table_gets_no_directory() {
     file.write_all_at(&[0xff], 3_000).unwrap();
     let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
     let budget = TableMemory::new(1 << 20);
-    assert!(table.wants_directory(&budget));
+    assert!(table.directories().wants_keys(&budget));
     make_directories(&table, &budget);
-    assert!(!table.wants_directory(&budget), "it is not tried again");
+    assert!(!table.directories().wants_keys(&budget), "it is not tried again");
     let get = |row: &Row| get(&table, row, &mut EngineCounts::default());
     assert!(rows.iter().any(|row| matches!(get(row), Err(Error::Corruption { .. }))));
     assert!(rows.iter().all(|row| !matches!(get(row), Ok(None))));

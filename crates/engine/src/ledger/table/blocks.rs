@@ -1,0 +1,289 @@
+//! The blocks of an open table, which lie in a map of its file.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pellucid_io::any_unreadable;
+
+use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
+use super::closing::Part;
+use super::directory::EntryPlace;
+use super::index::IndexShape;
+use super::memory::TableMemory;
+use super::packed::{Opened, is_packed, unpack_block};
+use super::part_seed;
+use crate::codec::{checksum, read_u32};
+use crate::error::{Error, Result};
+use crate::mapped::Mapped;
+use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
+use crate::read_mode::ReadMode;
+
+/// Lines of a block that are asked for at once: as many as a processor can wait for.
+const PREFETCH_LINES_MAX: usize = 16;
+
+/// The blocks of a table, checked against their checksums when they are used first.
+pub(crate) struct TableBlocks {
+    number: u64,
+    path: PathBuf,
+    store_identity: u64,
+    map: Mapped,
+    index: Part,
+    index_shape: IndexShape,
+    /// A bit for each block: its checksum was found right.
+    checked: Box<[AtomicU64]>,
+    /// A block of the table was unpacked.
+    has_packed: AtomicBool,
+    /// Entries of a block, on average: tells about where in its block an entry is.
+    entries_a_block: usize,
+    /// The memory of all tables, once this one is counted there.
+    memory: Option<Arc<TableMemory>>,
+}
+
+impl Drop for TableBlocks {
+    fn drop(&mut self) {
+        let memory = self.memory.take().filter(|_| self.has_packed.load(Ordering::Relaxed));
+        if let Some(memory) = memory {
+            memory.forget_blocks(self.number);
+        }
+    }
+}
+
+impl TableBlocks {
+    /// The blocks of table `number` with `entries` entries, as its index, which was checked, has
+    /// them.
+    pub(super) fn new(
+        (number, store_identity): (u64, u64),
+        path: PathBuf,
+        map: Mapped,
+        (index, index_shape): (Part, IndexShape),
+        entries: u64,
+    ) -> TableBlocks {
+        let count = index_shape.blocks();
+        TableBlocks {
+            number,
+            path,
+            store_identity,
+            map,
+            index,
+            index_shape,
+            checked: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            has_packed: AtomicBool::new(false),
+            entries_a_block: (entries as usize).div_ceil(count).max(1),
+            memory: None,
+        }
+    }
+
+    /// Holds the index in `memory` if there is room for it, and keeps unpacked blocks there.
+    pub(super) fn use_memory(&mut self, memory: &Arc<TableMemory>) {
+        self.memory = Some(Arc::clone(memory));
+        self.index_shape.hold(self.index.of(self.map.bytes()), memory);
+    }
+
+    /// Memory that the blocks cannot do without: the path, and a bit for each.
+    pub(super) fn fixed_bytes(&self) -> usize {
+        self.path.as_os_str().len() + self.checked.len() * size_of::<AtomicU64>()
+    }
+
+    /// Memory of the index.
+    #[cfg(test)]
+    pub(super) fn index_bytes(&self) -> usize {
+        self.index_shape.size_bytes()
+    }
+
+    /// The path of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Blocks, and how many of them were checked since the table was opened.
+    pub(crate) fn checked(&self) -> (u64, u64) {
+        let bits = |word: &AtomicU64| u64::from(word.load(Ordering::Relaxed).count_ones());
+        (self.count() as u64, self.checked.iter().map(bits).sum())
+    }
+
+    /// Asks for the pages of the file, which was just written, to be mapped before a GET needs
+    /// them.
+    pub(crate) fn prefault(&self) {
+        self.map.prefault(0, self.map.length());
+    }
+
+    /// All bytes of the file.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.map.bytes()
+    }
+
+    /// Number of blocks.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.index_shape.blocks()
+    }
+
+    /// The place of block `block` in the file.
+    #[inline]
+    fn place(&self, block: usize) -> Range<usize> {
+        self.index_shape.place(self.index.of(self.bytes()), block)
+    }
+
+    /// The first block whose last key is not below `key`, or the number of blocks.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> usize {
+        self.index_shape.search(self.index.of(self.bytes()), key)
+    }
+
+    /// Block `block`, whose checksum is checked if it never was, unpacked if it is packed.
+    #[inline]
+    pub(super) fn open(&self, block: usize, mode: ReadMode) -> Result<Opened<'_>> {
+        let bytes = self.bytes();
+        let place = self.place(block);
+        if mode == ReadMode::InMemory && !self.is_resident(block) {
+            return Err(Error::NotInMemory);
+        }
+        let block_bytes = &bytes[place.clone()];
+        let is_checked = self.checked[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
+        if !is_checked {
+            self.check_sum(block, place.start as u64, block_bytes)?;
+        }
+        if is_packed(block_bytes) {
+            return self.unpacked(block, block_bytes).map(Opened::Unpacked);
+        }
+        Ok(Opened::Mapped(block_bytes))
+    }
+
+    /// Block `block`, which is packed in `bytes`, from the cache if there is one.
+    #[cold]
+    fn unpacked(&self, block: usize, bytes: &[u8]) -> Result<Arc<[u8]>> {
+        let unpack = || unpack_block(bytes).map_err(|fault| self.corrupted(block, fault));
+        match &self.memory {
+            Some(memory) => {
+                self.has_packed.store(true, Ordering::Relaxed);
+                memory.cached_block((self.number, block), unpack)
+            }
+            None => unpack(),
+        }
+    }
+
+    /// Block `block`, which [`TableBlocks::open`] said before is sound, not packed, and has so
+    /// many entries, for its entries alone.
+    #[inline]
+    pub(super) fn entered(&self, block: usize, entries: usize) -> Block<'_> {
+        Block::of_checked(&self.bytes()[self.place(block)], entries)
+    }
+
+    #[cold]
+    fn check_sum(&self, block: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        let seed = part_seed(self.store_identity, self.number, offset);
+        if bytes.len() < 4 || read_u32(bytes, 0) != checksum(seed, &bytes[4..]) {
+            self.check_block(block)?;
+            let what = "the checksum of the block is wrong";
+            return Err(Error::corruption(&self.path, offset, what));
+        }
+        self.checked[block / 64].fetch_or(1 << (block % 64), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The error for a fault in block `block`.
+    #[cold]
+    pub(super) fn corrupted(&self, block: usize, fault: BlockFault) -> Error {
+        if let Err(unreadable) = self.check_block(block) {
+            return unreadable;
+        }
+        let begin = self.place(block).start as u64;
+        Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
+    }
+
+    /// Asks for the memory of block `block`, if there is such a one.
+    pub(super) fn prefetch(&self, block: usize) {
+        if block < self.count() {
+            prefetch_all(&self.bytes()[self.place(block)], PREFETCH_LINES_MAX);
+        }
+    }
+
+    /// True if block `block` is in memory.
+    pub(super) fn is_resident(&self, block: usize) -> bool {
+        let place = self.place(block);
+        self.map.is_resident(place.start, place.len())
+    }
+
+    /// The last byte of block `block`.
+    pub(super) fn last_byte(&self, block: usize) -> u8 {
+        self.bytes()[self.place(block)].last().copied().unwrap_or(0)
+    }
+
+    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset,
+    /// the shared prefix, and about where the entry is.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, place: EntryPlace) {
+        let range = self.place(place.block);
+        let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
+        let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
+        let entries = length.saturating_sub(offsets_end);
+        let about = offsets_end + entries * place.entry / self.entries_a_block;
+        let offset = BLOCK_HEADER_SIZE_BYTES + 4 * place.entry;
+        for at in [0, offset, offsets_end, about, about + CACHE_LINE_BYTES] {
+            prefetch(begin.wrapping_add(at));
+        }
+    }
+
+    /// An error if a page of block `block`, which was just used, cannot be read.
+    #[inline]
+    pub(super) fn check_block(&self, block: usize) -> Result<()> {
+        if any_unreadable() { self.check_block_slowly(block) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_block_slowly(&self, block: usize) -> Result<()> {
+        self.map.check(self.place(block), &self.path)
+    }
+
+    /// An error if a page of the index, by which a block was just looked for, cannot be read.
+    #[inline]
+    pub(super) fn check_index(&self) -> Result<()> {
+        self.check_part(self.index)
+    }
+
+    /// An error if a page of the table cannot be read.
+    pub(crate) fn check_all(&self) -> Result<()> {
+        self.map.check(0..self.map.length(), &self.path)
+    }
+
+    /// An error if a page of the index or of a block cannot be read that a look-up of `key` has
+    /// used.
+    #[cold]
+    pub(super) fn check_way_to(&self, key: &[u8]) -> Result<()> {
+        self.check_index()?;
+        // Its versions go on in the next block where it is the last key of one.
+        for block in self.find(key)..self.count() {
+            self.check_block(block)?;
+            if self.index_shape.last_key(self.index.of(self.bytes()), block) != Some(key) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// An error if a page of `part` cannot be read.
+    #[cold]
+    pub(super) fn check_part(&self, part: Part) -> Result<()> {
+        self.map.check(part.offset..part.offset + part.length, &self.path)
+    }
+
+    /// True if no page of the file was found unreadable.
+    pub(super) fn is_readable(&self) -> bool {
+        self.map.unreadable_in(0, self.map.length()).is_none()
+    }
+
+    /// The faults of the blocks, one after another.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Error> {
+        (0..self.count()).filter_map(|block| {
+            let place = self.place(block);
+            let block_bytes = &self.bytes()[place.clone()];
+            let checked = self.check_sum(block, place.start as u64, block_bytes);
+            let is_sound =
+                || check_block(block_bytes).map_err(|fault| self.corrupted(block, fault));
+            checked.and_then(|()| is_sound()).err()
+        })
+    }
+}
