@@ -47,7 +47,7 @@ pub(crate) fn backup(store: &OpenStore, target: &Path) -> Result<Backup> {
     }
     for (_, facts) in &captured.manifest.tables {
         let table = captured.version.table(facts.number);
-        let bytes = table.map_or(&[][..], |table| table.file_bytes());
+        let bytes = table.map_or(&[][..], |table| table.blocks().bytes());
         let path = table_path(&store.directory, facts.number);
         link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)?;
     }

@@ -15,6 +15,7 @@ use crate::definition::{Definition, TableKind, TableOptions};
 use crate::error::{Error, Result};
 use crate::journal::{Record, Stretch, list_segments, segment_path, walk_records};
 use crate::ledger::{Manifest, Table, TableCursor};
+use crate::read_mode::ReadMode;
 use crate::table_id::CATALOGUE_TABLE;
 
 /// A table of objects, or an index.
@@ -79,7 +80,7 @@ fn note(entries: &mut Entries, key: &[u8], sequence: u64, head: &[u8]) -> bool {
 }
 
 fn read_table(table: Arc<Table>, entries: &mut Entries) -> Result<()> {
-    let mut cursor = TableCursor::new(table);
+    let mut cursor = TableCursor::new(table, ReadMode::MayBlock);
     cursor.seek_first()?;
     while let Some(entry) = cursor.entry() {
         if !note(entries, entry.key, entry.sequence, entry.head) {

@@ -148,7 +148,7 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     for (_, facts) in &manifest.tables {
         let table = Table::open(files, directory, manifest.store_identity, facts.clone());
         let problems = match table {
-            Ok(table) => table.problems().take(PROBLEMS_MAX).collect(),
+            Ok(table) => table.blocks().problems().take(PROBLEMS_MAX).collect(),
             Err(error) => vec![error],
         };
         problems.into_iter().try_for_each(|problem| report.note(problem))?;

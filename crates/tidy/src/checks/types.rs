@@ -22,8 +22,6 @@ const UNSPLIT: &[(&str, &str)] = &[
     ("aql", "Parser"),
     ("aql", "Plan"),
     ("aql", "Run"),
-    ("engine", "Table"),
-    ("engine", "TableWriter"),
     ("load", "LoadResult"),
     ("load", "Recorder"),
 ];

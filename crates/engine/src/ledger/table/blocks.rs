@@ -1,7 +1,7 @@
 //! The blocks of an open table, which lie in a map of its file.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -90,11 +90,6 @@ impl TableBlocks {
     #[cfg(test)]
     pub(super) fn index_bytes(&self) -> usize {
         self.index_shape.size_bytes()
-    }
-
-    /// The path of the file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Blocks, and how many of them were checked since the table was opened.

@@ -1,5 +1,5 @@
-//! The places of a table's keys and of their stems ([`crate::stem`]), collected for two directories:
-//! one of the keys, and one that names the first key of each stem.
+//! Keys of a table and their prefixes ([`crate::stem`]), with their positions, collected for two
+//! directories: one of the keys, and one that names the first key of each prefix.
 
 use std::sync::Arc;
 
