@@ -8,6 +8,7 @@
 //! `child fill rocksdb FOLDER 5000000`, then `child evict`, `child open`, `child scan`.
 
 #[path = "../../src/bars.rs"]
+#[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
 mod bars;
 mod cgroup;
 mod child;

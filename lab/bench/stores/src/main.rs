@@ -5,6 +5,7 @@
 //! front of a ring against the driver. `scripts/bench-stores` starts the ring and runs both.
 
 #[path = "../../src/bars.rs"]
+#[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
 mod bars;
 mod driver;
 mod front;
