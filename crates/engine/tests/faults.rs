@@ -12,7 +12,7 @@ mod common;
 use std::sync::mpsc;
 
 use common::*;
-use pellucid_engine::{Engine, Error, TableId};
+use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 /// Calls that the scenario makes at most: the loops below must reach its end before that.
@@ -153,6 +153,61 @@ fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {
     assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
 }
 
+/// The next process found the records in memory, and vouched for them although the medium had
+/// never got them: the first loss of power destroyed the store.
+#[test]
+fn an_opening_after_a_failed_sync_vouches_for_what_it_wrote_anew() {
+    for (seed, length) in [(0, 100), (1, 6_000), (2, 20_000), (3, 6_000), (4, 20_000)] {
+        let files = SimulatedFileSystem::new();
+        let options = || EngineOptions { segment_size_bytes: 64 << 10, ..small(&files) };
+        let engine = Engine::open(STORE, options()).unwrap();
+        let table = engine.table("t").unwrap();
+        put(&engine, table, b"a", &vec![1; length]).unwrap();
+        let sequence = put(&engine, table, b"b", &vec![2; length]).unwrap();
+        files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+        assert!(matches!(engine.wait_durable(sequence), Err(Error::Poisoned { .. })));
+        let killed = files.kill();
+        let engine = open(&killed).unwrap();
+        assert_eq!(get(&engine, table, b"a").unwrap(), Some(vec![1; length]));
+        put_durable(&engine, table, b"c", &vec![3; length]).unwrap();
+        let engine = open(&killed.crash(seed)).expect("all that was vouched for is there");
+        for (key, byte) in [(b"a", 1), (b"b", 2), (b"c", 3)] {
+            let found = get(&engine, table, key).unwrap();
+            assert!(found == Some(vec![byte; length]), "{length}: {byte} is lost");
+        }
+    }
+}
+
+/// As above, where the sync that failed was to bring a segment's footer to the medium.
+#[test]
+fn an_opening_after_a_failed_seal_vouches_for_what_it_wrote_anew() {
+    for failing in 1..12 {
+        let files = SimulatedFileSystem::new();
+        let engine = open(&files).unwrap();
+        let table = engine.table("t").unwrap();
+        let mut acknowledged = Vec::new();
+        for index in 0..30_u8 {
+            if index == failing {
+                files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+            }
+            match put(&engine, table, &[index], &[index; 3_000]) {
+                Ok(_) => acknowledged.push(index),
+                Err(error) => assert!(!matches!(error, Error::Corruption { .. }), "{error}"),
+            }
+        }
+        let killed = files.kill();
+        let engine = open(&killed).unwrap();
+        put_durable(&engine, table, b"later", b"1").unwrap();
+        engine.flush().unwrap();
+        let engine = open(&killed.crash(u64::from(failing))).unwrap();
+        for index in acknowledged {
+            let found = get(&engine, table, &[index]).unwrap();
+            assert!(found == Some(vec![index; 3_000]), "{failing}: {index} is lost");
+        }
+        assert_eq!(get(&engine, table, b"later").unwrap(), Some(b"1".to_vec()));
+    }
+}
+
 #[test]
 fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
     let files = SimulatedFileSystem::new();
@@ -190,7 +245,7 @@ fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
 #[test]
 fn one_sync_serves_all_who_wait() {
     let files = SimulatedFileSystem::new();
-    let options = pellucid_engine::EngineOptions { background: true, ..small(&files) };
+    let options = EngineOptions { background: true, ..small(&files) };
     let engine = Engine::open(STORE, options).unwrap();
     let table = engine.table("t").unwrap();
     put_durable(&engine, table, b"first", b"").unwrap();

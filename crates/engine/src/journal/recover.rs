@@ -23,6 +23,11 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
 
+/// Bytes that are written anew by one call.
+const REWRITE_LENGTH: usize = 1 << 20;
+/// Whole pages are written anew: no system has larger ones, in bytes.
+const REWRITE_ALIGNMENT: u64 = 64 << 10;
+
 /// The settings of a journal.
 pub(crate) struct JournalSetting {
     pub(crate) file_system: Arc<dyn FileSystem>,
@@ -377,6 +382,9 @@ impl Recovery<'_> {
         let footer = match &found.state {
             CandidateState::Sealed(footer) => {
                 if !found.is_named_sealed {
+                    // The footer vouches for the records; nothing does for the footer yet.
+                    let from = footer.offset / REWRITE_ALIGNMENT * REWRITE_ALIGNMENT;
+                    write_anew(&*found.file, found.map.bytes(), from).map_err(failed)?;
                     found.file.sync().map_err(failed)?;
                 }
                 let length = found.map.length() as u64;
@@ -390,6 +398,8 @@ impl Recovery<'_> {
                 let footer = encode_footer(identity, found.number, first, scanned.end, offsets);
                 let length = scanned.end + footer.len() as u64;
                 // The records become durable before the footer that vouches for them.
+                let records = &found.map.bytes()[..scanned.end as usize];
+                write_anew(&*found.file, records, 0).map_err(failed)?;
                 found.file.sync().map_err(failed)?;
                 found.file.write_all_at(&footer, scanned.end).map_err(failed)?;
                 found.file.set_length(length).map_err(failed)?;
@@ -402,6 +412,19 @@ impl Recovery<'_> {
         };
         Ok(self.reader(&found, footer))
     }
+}
+
+/// Writes `bytes`, which the file begins with, once more from `from` on. They may be in memory
+/// alone: after a sync that failed, the system takes pages for clean that the medium never got, and
+/// a sync of them succeeds and does nothing.
+fn write_anew(file: &dyn File, bytes: &[u8], from: u64) -> std::io::Result<()> {
+    let mut offset = from;
+    for piece in bytes[from as usize..].chunks(REWRITE_LENGTH) {
+        // A copy, because the bytes lie where they are written to.
+        file.write_all_at(&piece.to_vec(), offset)?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 impl Tear {

@@ -12,8 +12,9 @@ pub struct Faults {
     pub fail_call: Option<u64>,
     /// All calls from the failing one on fail, as if the device were gone.
     pub keep_failing: bool,
-    /// The next sync of a file fails, drops what it should have made durable, and later ones
-    /// succeed without it: what some kernels do.
+    /// The next sync of a file fails and marks its pages as clean: they stay in memory until the
+    /// power is lost, and later syncs succeed without them, unless they are written to again. So
+    /// does Linux.
     pub fail_next_sync: bool,
     /// So many creations and openings of files fail for want of a descriptor; later ones succeed.
     pub exhausted_opens: u32,

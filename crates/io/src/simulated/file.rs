@@ -1,11 +1,15 @@
 //! One file: its live image, which can be mapped, and its durable one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{SECTOR_LENGTH, Shared};
 use crate::{File, Map, MapMode};
+
+/// The unit in which bytes are dirty or clean, in bytes.
+const PAGE_LENGTH: usize = 4096;
 
 /// Memory that stays where it is, aligned to 8 bytes, and is written by pointer.
 pub(crate) struct Buffer {
@@ -69,11 +73,56 @@ struct Images {
     live: Arc<Buffer>,
     length: usize,
     durable: Vec<u8>,
+    /// The pages that a failed sync marked as clean, as they were then: the medium never gets them
+    /// unless they are written to again.
+    lost: BTreeMap<usize, Vec<u8>>,
     /// The ranges where reads by call fail.
     bad: Vec<Range<u64>>,
 }
 
 impl Images {
+    /// Marks all pages as clean that the medium does not have.
+    fn lose_dirty_pages(&mut self) {
+        let live = self.live_bytes();
+        self.forget_rewritten(&live);
+        for (index, page) in live.chunks(PAGE_LENGTH).enumerate() {
+            let durable = self.durable.get(index * PAGE_LENGTH..).unwrap_or_default();
+            if !durable.starts_with(page) {
+                self.lost.entry(index).or_insert_with(|| page.to_vec());
+            }
+        }
+    }
+
+    /// Takes the pages off the list of the lost that were written to since, by map or by length.
+    fn forget_rewritten(&mut self, live: &[u8]) {
+        self.lost.retain(|index, page| {
+            live.get(index * PAGE_LENGTH..).is_some_and(|rest| rest.starts_with(page))
+        });
+    }
+
+    /// Takes the pages off the list of the lost that a call wrote to.
+    fn note_written(&mut self, bytes: Range<usize>) {
+        let pages = bytes.start / PAGE_LENGTH..bytes.end.div_ceil(PAGE_LENGTH);
+        self.lost.retain(|index, _| !pages.contains(index));
+    }
+
+    /// The live bytes, with those of the medium on lost pages.
+    fn reachable_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.live_bytes();
+        for (index, page) in &self.lost {
+            let start = index * PAGE_LENGTH;
+            let is_rewritten = !bytes[start.min(bytes.len())..].starts_with(page);
+            if !is_rewritten {
+                let durable = self.durable.get(start..).unwrap_or_default();
+                let page = &mut bytes[start..start + page.len()];
+                let kept = durable.len().min(page.len());
+                page[..kept].copy_from_slice(&durable[..kept]);
+                page[kept..].fill(0);
+            }
+        }
+        bytes
+    }
+
     fn live_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         self.live.copy_out(0, &mut bytes);
@@ -96,12 +145,23 @@ impl Images {
 }
 
 impl Content {
-    pub(crate) fn new(live: &[u8], durable: Vec<u8>) -> Content {
+    /// A file that is on the medium as it is.
+    pub(crate) fn new(bytes: &[u8]) -> Content {
+        Content::with(bytes, bytes.to_vec(), BTreeMap::new())
+    }
+
+    fn with(live: &[u8], durable: Vec<u8>, lost: BTreeMap<usize, Vec<u8>>) -> Content {
         let buffer = Buffer::zeroed(live.len());
         buffer.copy_in(0, live);
-        let images =
-            Images { live: Arc::new(buffer), length: live.len(), durable, bad: Vec::new() };
+        let (live, length) = (Arc::new(buffer), live.len());
+        let images = Images { live, length, durable, lost, bad: Vec::new() };
         Content { images: Mutex::new(images) }
+    }
+
+    /// The file as the next process finds it: its pages are on their way, or lost, as they were.
+    pub(crate) fn after_kill(&self) -> Content {
+        let images = self.images();
+        Content::with(&images.live_bytes(), images.durable.clone(), images.lost.clone())
     }
 
     fn images(&self) -> MutexGuard<'_, Images> {
@@ -110,10 +170,6 @@ impl Content {
 
     pub(crate) fn live_bytes(&self) -> Vec<u8> {
         self.images().live_bytes()
-    }
-
-    pub(crate) fn durable_bytes(&self) -> Vec<u8> {
-        self.images().durable.clone()
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -150,7 +206,7 @@ impl Content {
     /// The bytes found after a loss of power.
     pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
         let images = self.images();
-        let (live, durable) = (images.live_bytes(), &images.durable);
+        let (live, durable) = (images.reachable_bytes(), &images.durable);
         // The length is metadata: the new one is there, or the old one.
         let length =
             if live.len() == durable.len() || survives() { live.len() } else { durable.len() };
@@ -194,6 +250,7 @@ impl File for SimulatedFile {
         let mut images = self.content.images();
         images.grow(end)?;
         images.live.copy_in(end - bytes.len(), bytes);
+        images.note_written(end - bytes.len()..end);
         Ok(())
     }
 
@@ -239,10 +296,12 @@ impl File for SimulatedFile {
         drop(state);
         let mut images = self.content.images();
         if loses {
-            // The pages are marked clean although they never arrived: only the process sees them.
+            images.lose_dirty_pages();
             return Err(io::Error::other("injected failure of a sync"));
         }
-        images.durable = images.live_bytes();
+        let live = images.live_bytes();
+        images.forget_rewritten(&live);
+        images.durable = images.reachable_bytes();
         Ok(())
     }
 

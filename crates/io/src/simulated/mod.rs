@@ -268,6 +268,8 @@ mod tests {
     use super::*;
     use crate::MapMode;
 
+    const PAGE: usize = 4096;
+
     fn with_file(bytes: &[u8]) -> (SimulatedFileSystem, Arc<dyn File>) {
         let files = SimulatedFileSystem::new();
         files.create_directory(Path::new("/d")).unwrap();
@@ -335,6 +337,31 @@ mod tests {
         file.write_all_at(&[5], 8191).unwrap();
         assert_eq!(files.read(Path::new("/d/a")).unwrap()[8000], 0, "a cut leaves zeros");
         assert!(file.allocate(1 << 20).is_err(), "a mapped file does not move");
+    }
+
+    /// It was said to, and did not: later syncs brought everything to the medium after all.
+    #[test]
+    fn a_failed_sync_loses_its_pages_for_good() {
+        let path = Path::new("/d/a");
+        let (files, file) = with_file(&[7; 10_000]);
+        files.sync_directory(Path::new("/d")).unwrap();
+        file.sync().unwrap();
+        file.write_all_at(&[8; 10_000], 0).unwrap();
+        files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+        assert!(file.sync().is_err());
+        file.sync().unwrap();
+        assert_eq!(files.read(path).unwrap(), [8; 10_000]);
+        assert_eq!(files.crash(1).read(path).unwrap(), [7; 10_000]);
+        // A page that is written to again, and be it with what it holds, gets there as a whole.
+        let killed = files.kill();
+        assert_eq!(killed.read(path).unwrap(), [8; 10_000]);
+        let file = killed.open(path, true).unwrap();
+        file.write_all_at(&[8], 5_000).unwrap();
+        file.sync().unwrap();
+        let found = killed.crash(1).read(path).unwrap();
+        assert_eq!(found[..PAGE], [7; PAGE]);
+        assert_eq!(found[PAGE..2 * PAGE], [8; PAGE]);
+        assert_eq!(found[2 * PAGE..], [7; 10_000 - 2 * PAGE]);
     }
 
     #[test]

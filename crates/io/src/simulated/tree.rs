@@ -34,7 +34,7 @@ impl Tree {
             content.truncate();
             return Ok(Arc::clone(content));
         }
-        let content = Arc::new(Content::new(&[], Vec::new()));
+        let content = Arc::new(Content::new(&[]));
         self.live.insert(path.to_path_buf(), Arc::clone(&content));
         Ok(content)
     }
@@ -100,7 +100,7 @@ impl Tree {
             if let Some((_, copied)) = copies.iter().find(|(known, _)| *known == pointer) {
                 return Arc::clone(copied);
             }
-            let copied = Arc::new(Content::new(&content.live_bytes(), content.durable_bytes()));
+            let copied = Arc::new(content.after_kill());
             copies.push((pointer, Arc::clone(&copied)));
             copied
         };
@@ -124,7 +124,7 @@ impl Tree {
             let chosen = if is_same || !survives() { old } else { new };
             if let Some(content) = chosen {
                 let bytes = content.after_crash(survives);
-                let content = Arc::new(Content::new(&bytes, bytes.clone()));
+                let content = Arc::new(Content::new(&bytes));
                 found.insert(path.clone(), content);
             }
         }
