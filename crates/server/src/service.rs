@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
-    Admission, Applicant, Handled, Head, LinkTurn, Refusal, Request, Response, Service, Ticket,
+    Admission, Applicant, Ending, Handled, Head, LinkTurn, Refusal, Request, Response, Service,
+    Ticket,
 };
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::Value;
@@ -144,6 +145,10 @@ impl Service for Api {
 
     fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
         log_panic(&self.observer.log, panicked, timeline, facts);
+    }
+
+    fn outcome_of(&self, ending: Ending) -> u8 {
+        Outcome::of_ending(ending) as u8
     }
 
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
