@@ -13,7 +13,7 @@ use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_phase};
 
 use super::conn::{BodyState, Conn, Parked, Polled, Receiving, Stream};
-use super::heads::{body_length, head_of};
+use super::heads::{HeadSpace, body_length, head_of};
 use super::sending::{Sending, Sent};
 use crate::accounts::{Arrival, Begun, Trace, Turn, saturating_u32};
 use crate::bodies::BodyHold;
@@ -24,7 +24,7 @@ use crate::cuts::Cut;
 use crate::dispatch::{Call, Dispatcher, Served, hold_source};
 use crate::ending::Ending;
 use crate::h1::parse::Head;
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
+use crate::limits::{OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
 use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
 use crate::refusal::Refusal;
@@ -96,8 +96,9 @@ impl<S: Service> Serving<'_, S> {
     /// Notes a request whose body comes in.
     fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &Turn) {
         let length = body_length(&stream.parts);
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
+        let mut space = HeadSpace::new();
+        let headers_max = self.dispatcher.limits().headers;
+        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
             .map(|head| self.dispatcher.body_bytes_max(&head));
         match limit {
             Err(refusal) => self.refuse(stream, &refusal, turn),
@@ -152,8 +153,9 @@ impl<S: Service> Serving<'_, S> {
     }
 
     fn answer(&mut self, stream: Stream, body: &[u8], turn: &Turn) {
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let head = match head_of(&stream.parts, &mut space, body.len()) {
+        let mut space = HeadSpace::new();
+        let headers_max = self.dispatcher.limits().headers;
+        let head = match head_of(&stream.parts, &mut space, body.len(), headers_max) {
             Ok(head) => head,
             Err(refusal) => return self.refuse(stream, &refusal, turn),
         };
@@ -480,9 +482,10 @@ fn admit<S: Service>(
     let admission = match std::mem::replace(&mut receiving.state, BodyState::Judging) {
         BodyState::Judged(admission) => *admission,
         BodyState::Unasked => {
-            let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            let mut space = HeadSpace::new();
             let length = receiving.length.unwrap_or(0);
-            let head = head_of(&receiving.parts, &mut space, length)?;
+            let headers_max = dispatcher.limits().headers;
+            let head = head_of(&receiving.parts, &mut space, length, headers_max)?;
             let id = ConnectionId { stream: receiving.key, ..caller.id };
             dispatcher.admit(id, caller, &head)
         }
