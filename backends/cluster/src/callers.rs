@@ -112,8 +112,6 @@ pub struct Callers<R> {
     callers: Vec<Option<Caller<R>>>,
     generations: Vec<u32>,
     dirty: Vec<usize>,
-    /// Nodes that have just proven themselves.
-    met: Vec<usize>,
     /// What is recorded of answers whose callers were gone before they were sent.
     unsent: Vec<R>,
     scratch: Vec<u8>,
@@ -130,7 +128,6 @@ impl<R> Callers<R> {
             callers: Vec::new(),
             generations: Vec::new(),
             dirty: Vec::new(),
-            met: Vec::new(),
             unsent: Vec::new(),
             scratch: vec![0; READ_BYTES],
             token,
@@ -210,11 +207,6 @@ impl<R> Callers<R> {
         if let Some(caller) = self.callers[slot].take() {
             self.discard(slot, caller, registry, reason);
         }
-    }
-
-    /// A node that has proven itself since the last call, if there is one.
-    pub fn next_met(&mut self) -> Option<usize> {
-        self.met.pop()
     }
 
     /// Takes out what is recorded of answers that were not sent, as their callers are gone.
@@ -312,10 +304,11 @@ impl<R> Callers<R> {
         let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
         match self.cluster.judge(from, to, list) {
             Ok(node) => {
+                // Before it hears of it: whoever asks it knows that this node is to be reached.
+                self.cluster.board(node).note_call();
                 let sent = caller.outlet.send_first(&caller.socket, b"");
                 sent.map_err(|_| String::new())?;
                 caller.standing = Standing::Met { node };
-                self.met.push(node);
                 Ok(())
             }
             Err(what) => {

@@ -184,9 +184,6 @@ impl Links {
                 callers.ready(slot, unread, registry, &mut |reply, ask| {
                     owner.serve(cluster, messenger, turn, reply, &ask)
                 });
-                while let Some(node) = callers.next_met() {
-                    peers.retry_soon(node);
-                }
             }
         }
     }
