@@ -48,6 +48,8 @@ pub enum Refusal {
     UnknownCoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
     UnknownVersion,
+    /// Neither a request of HTTP/1 nor the beginning of HTTP/2.
+    UnknownProtocol,
     /// An expectation other than `100-continue`.
     UnknownExpectation,
     /// The request was not sent within the time for one.
@@ -69,7 +71,7 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
-            Refusal::Malformed(_) | Refusal::PlainText => 400,
+            Refusal::Malformed(_) | Refusal::UnknownProtocol | Refusal::PlainText => 400,
             Refusal::TargetTooLong => 414,
             Refusal::HeadTooLarge | Refusal::TooManyHeaders(_) => 431,
             Refusal::ByHead { status, .. } => *status,
@@ -119,6 +121,9 @@ impl fmt::Display for Refusal {
             ),
             Refusal::UnknownCoding => f.write_str("the only transfer coding known is `chunked`"),
             Refusal::UnknownVersion => f.write_str("the versions known are HTTP/1.0 and HTTP/1.1"),
+            Refusal::UnknownProtocol => {
+                f.write_str("this is neither a request of HTTP/1.1 nor the beginning of HTTP/2")
+            }
             Refusal::UnknownExpectation => {
                 f.write_str("the only expectation known is `100-continue`")
             }

@@ -147,6 +147,9 @@ fn refusal_of_version(bytes: &[u8]) -> Refusal {
         {
             Refusal::UnknownVersion
         }
+        version if !version.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"HTTP")) => {
+            Refusal::UnknownProtocol
+        }
         _ => Refusal::Malformed("the request line does not end with a version, as HTTP/1.1"),
     }
 }
@@ -377,6 +380,7 @@ mod tests {
         assert_eq!(refusal("GET /\r\n\r\n").status(), 400, "HTTP/0.9");
         assert_eq!(refusal("GET / HTTP/3.0\r\n\r\n").status(), 505);
         assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status(), 505);
+        assert_eq!(refusal("INVALID CONNECTION PREFACE\r\n\r\n"), Refusal::UnknownProtocol);
         assert_eq!(refusal("GET / HTTPS/1.1\r\nHost: a\r\n\r\n").status(), 400);
         assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a b\r\n\r\n").status(), 400);
         assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n").status(), 400);

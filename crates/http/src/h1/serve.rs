@@ -14,7 +14,7 @@ use crate::body_source::{Filled, Handled};
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::dispatch::{Call, Dispatcher, Served, fill_contained, hold_source};
-use crate::h2::upgrade::{SWITCHING, synthetic_headers};
+use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
 use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::mailbox::Admission;
 use crate::output::Output;
@@ -296,6 +296,11 @@ impl<'a, S: Service> Serving<'a, S> {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
         let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        if *refusal == Refusal::UnknownProtocol && !self.conn.is_spoken() {
+            // It is for a client that meant to begin with HTTP/2 (RFC 9113, section 3.4).
+            self.out.truncate(begin);
+            write_farewell(self.out, &refusal.to_string());
+        }
         self.finish(outcome, &mut trace, begin);
     }
 
