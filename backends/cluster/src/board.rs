@@ -1,7 +1,9 @@
 //! The state of one peer, over all event loops.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use pellucid_thread::Mutex;
 
@@ -13,7 +15,7 @@ pub enum PeerState {
     New = 0,
     /// Connected: asks are sent.
     Ready = 1,
-    /// Not to be reached: requests for its keys are refused until it is.
+    /// Not to be reached: requests for its keys are refused until it is, or has called itself.
     Down = 2,
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Board {
     states: Vec<AtomicU8>,
     /// Why it is down, or why it was refused as a caller; logged when it becomes another.
     reason: Mutex<Option<String>>,
+    /// Times that it has called and proven itself: whoever calls is there.
+    calls: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -111,7 +115,23 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 impl Board {
     pub(crate) fn new(loops: usize) -> Board {
         let states = (0..loops).map(|_| AtomicU8::new(PeerState::New as u8)).collect();
-        Board { states, reason: Mutex::new(None), counters: Counters::default() }
+        let (reason, calls) = (Mutex::new(None), AtomicU64::new(0));
+        Board { states, reason, calls, counters: Counters::default() }
+    }
+
+    /// Notes that the peer has called and proven itself.
+    pub(crate) fn note_call(&self) {
+        self.calls.fetch_add(1, Release);
+    }
+
+    /// Times that it has.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Acquire)
+    }
+
+    /// True if every loop has connected to it, or failed to.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.states.iter().all(|state| PeerState::of(state.load(Relaxed)) != PeerState::New)
     }
 
     /// Notes the state of one loop's connection. True if the reason is another than before.

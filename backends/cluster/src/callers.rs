@@ -112,8 +112,8 @@ pub struct Callers<R> {
     callers: Vec<Option<Caller<R>>>,
     generations: Vec<u32>,
     dirty: Vec<usize>,
-    /// Nodes that have just proven themselves.
-    met: Vec<usize>,
+    /// What is recorded of answers whose callers were gone before they were sent.
+    unsent: Vec<R>,
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
 }
@@ -128,7 +128,7 @@ impl<R> Callers<R> {
             callers: Vec::new(),
             generations: Vec::new(),
             dirty: Vec::new(),
-            met: Vec::new(),
+            unsent: Vec::new(),
             scratch: vec![0; READ_BYTES],
             token,
         }
@@ -209,9 +209,9 @@ impl<R> Callers<R> {
         }
     }
 
-    /// A node that has proven itself since the last call, if there is one.
-    pub fn next_met(&mut self) -> Option<usize> {
-        self.met.pop()
+    /// Takes out what is recorded of answers that were not sent, as their callers are gone.
+    pub fn take_unsent(&mut self) -> impl Iterator<Item = R> + '_ {
+        self.unsent.drain(..)
     }
 
     /// Reads what a caller has sent, behind what was `unread`; `serve` answers each ask, and gives
@@ -304,10 +304,11 @@ impl<R> Callers<R> {
         let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
         match self.cluster.judge(from, to, list) {
             Ok(node) => {
+                // Before it hears of it: whoever asks it knows that this node is to be reached.
+                self.cluster.board(node).note_call();
                 let sent = caller.outlet.send_first(&caller.socket, b"");
                 sent.map_err(|_| String::new())?;
                 caller.standing = Standing::Met { node };
-                self.met.push(node);
                 Ok(())
             }
             Err(what) => {
@@ -461,6 +462,7 @@ impl<R> Callers<R> {
     fn discard(&mut self, slot: usize, mut caller: Caller<R>, registry: &Registry, reason: &str) {
         // A descriptor that is closed is forgotten by the kernel anyway.
         let _ = registry.deregister(&mut caller.socket);
+        self.unsent.extend(caller.unfinished.drain(..).map(|(_, _, record)| record));
         self.generations[slot] = self.generations[slot].wrapping_add(1);
         if !reason.is_empty() {
             let who = match caller.standing {

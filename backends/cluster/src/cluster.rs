@@ -181,6 +181,13 @@ impl Cluster {
         &self.boards[node]
     }
 
+    /// True if this node has connected to every peer, or failed to, since it began.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let others = (0..self.nodes().nodes().len()).filter(|node| *node != self.own());
+        others.into_iter().all(|node| self.board(node).is_tried())
+    }
+
     /// The address of the node at this place, if its name is known.
     pub(crate) fn address(&self, node: usize) -> Result<SocketAddr, String> {
         self.addresses.of(node)

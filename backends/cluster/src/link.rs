@@ -48,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) channel: Option<Box<Channel>>,
     /// Why the peer is taken for unreachable; nothing as long as that is not known.
     pub(crate) down: Option<String>,
+    /// Times that the peer had called when the last attempt began.
+    pub(crate) calls_seen: u64,
     /// Attempts that failed, one after the other.
     pub(crate) failures: u32,
     /// Asks for the socket.
@@ -71,6 +73,7 @@ impl Link {
             stage: Stage::Absent { retry_at: now },
             channel: None,
             down: None,
+            calls_seen: 0,
             failures: 0,
             out: Vec::new(),
             written: 0,
@@ -137,13 +140,17 @@ impl Link {
         }
     }
 
-    /// Forgets everything of a connection that is gone.
+    /// Forgets a connection that is gone. Asks stay, as after one on which none were sent.
     pub(crate) fn reset(&mut self) {
         self.channel = None;
+        (self.is_blocked, self.pinged) = (false, None);
+    }
+
+    /// Forgets the asks of a connection that is gone.
+    pub(crate) fn forget_asks(&mut self) {
         self.out.clear();
         self.unsent.clear();
-        self.written = 0;
-        (self.is_blocked, self.pinged) = (false, None);
+        (self.written, self.in_flight) = (0, 0);
     }
 }
 

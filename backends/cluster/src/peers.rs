@@ -129,9 +129,9 @@ impl<C> Peers<C> {
     pub fn refuses(&self, node: usize) -> Option<Failure> {
         let link = self.links[node].as_ref().expect("a node does not ask itself");
         let (board, owner) = (self.cluster.board(node), || self.cluster.url(node).to_string());
-        if let Some(reason) = &link.down {
+        if let Some(failure) = self.unreachable(node) {
             add(&board.counters.unreachable, 1);
-            return Some(Failure::Unreachable { owner: owner(), reason: reason.clone() });
+            return Some(failure);
         }
         let is_full = link.in_flight >= self.cluster.options.in_flight_max
             || link.waiting_bytes() > OUT_BYTES_MAX;
@@ -164,26 +164,28 @@ impl<C> Peers<C> {
         !self.dirty.is_empty()
     }
 
-    /// Why the node at this place cannot be asked, if that is known.
+    /// Why the node at this place cannot be asked, if that is known. One that has called since is
+    /// connected to soon, and what is asked of it waits for that within its time.
     #[must_use]
     pub fn unreachable(&self, node: usize) -> Option<Failure> {
-        let reason = self.links[node].as_ref()?.down.clone()?;
-        Some(Failure::Unreachable { owner: self.cluster.url(node).to_string(), reason })
+        let link = self.links[node].as_ref()?;
+        let reason = link.down.as_ref()?;
+        if self.has_called(link, node) {
+            return None;
+        }
+        let (owner, reason) = (self.cluster.url(node).to_string(), reason.clone());
+        Some(Failure::Unreachable { owner, reason })
+    }
+
+    /// True if the node has called since the last attempt to connect to it began.
+    fn has_called(&self, link: &Link, node: usize) -> bool {
+        self.cluster.board(node).calls() != link.calls_seen
     }
 
     /// Sends what was asked since the last call.
     pub fn settle(&mut self, registry: &Registry, sink: &mut dyn FnMut(C, Outcome<'_>)) {
         while let Some(node) = self.dirty.pop() {
             self.flush(node, registry, sink);
-        }
-    }
-
-    /// Tries now whether the peer is there, as it has just called.
-    pub fn retry_soon(&mut self, node: usize) {
-        if let Some(Some(link)) = self.links.get_mut(node)
-            && let Stage::Absent { retry_at } = &mut link.stage
-        {
-            *retry_at = Ticks(0);
         }
     }
 
@@ -372,6 +374,7 @@ impl<C> Peers<C> {
         let retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
         let before = std::mem::replace(&mut link.stage, Stage::Absent { retry_at });
         let board = self.cluster.board(node);
+        let was_ready = matches!(before, Stage::Ready { .. });
         match before {
             Stage::Absent { .. } => {}
             Stage::Ready { mut socket } => {
@@ -386,13 +389,16 @@ impl<C> Peers<C> {
             }
         }
         link.reset();
-        link.in_flight = 0;
         let url = self.cluster.url(node);
         if board.set(self.index, PeerState::Down, Some(&reason)) {
             let line = format!("the peer {url} cannot be reached: {reason}");
             self.cluster.log(News::Bad(&line));
         }
         link.down = Some(reason.clone());
+        if !was_ready && board.calls() != link.calls_seen {
+            return;
+        }
+        link.forget_asks();
         let owner = url.to_string();
         self.under_way.remove_if(
             |waiting| waiting.node == node,
@@ -473,9 +479,12 @@ impl<C> Peers<C> {
         for node in 0..self.links.len() {
             let Some(link) = &mut self.links[node] else { continue };
             let Stage::Absent { retry_at } = link.stage else { continue };
-            if now < retry_at {
+            let calls = self.cluster.board(node).calls();
+            // A peer that has called is there, however long the pause would be.
+            if now < retry_at && calls == link.calls_seen {
                 continue;
             }
+            link.calls_seen = calls;
             let address = match self.cluster.distrust() {
                 Some(why) => Err(why.to_owned()),
                 None => self.cluster.address(node),

@@ -34,7 +34,7 @@ fn main() {
             timeline.stamp(Stamp::Encoded);
             let facts = RequestFacts { request: number, ..RequestFacts::default() };
             if let Some(mut record) = recorder.seal(&timeline, facts) {
-                recorder.record_sealed(&mut record, Some(recorder.now()));
+                recorder.record_sealed(&mut record, recorder.now());
             }
         }
         request_ns = request_ns.min(stopwatch.elapsed_ns() as f64 / REQUESTS as f64);

@@ -113,20 +113,18 @@ impl Recorder {
     #[inline]
     pub fn record_encrypted(&self, record: &mut Record, written: Ticks, encrypt_ticks: u64) {
         record.set_transport_part(TransportPart::Encrypt, encrypt_ticks);
-        self.record_sealed(record, Some(written));
+        self.record_sealed(record, written);
     }
 
-    /// Records a request that was sealed before, and whose last byte was written at `written`;
-    /// `None` if it never was.
+    /// Records a request that was sealed before, and whose last byte was written at `written`, or
+    /// which ended then.
     #[inline]
-    pub fn record_sealed(&self, record: &mut Record, written: Option<Ticks>) {
-        if let Some(written) = written {
-            record.stamp_written(written);
-            if probe::wants_stamps() {
-                let (facts, at_ns) = (&record.facts, self.clock.nanoseconds(written.0));
-                let operation = u64::from(facts.operation);
-                probe::stamp(facts.request, operation, Stamp::Written as u64, at_ns, 0);
-            }
+    pub fn record_sealed(&self, record: &mut Record, written: Ticks) {
+        record.stamp_written(written);
+        if probe::wants_stamps() {
+            let (facts, at_ns) = (&record.facts, self.clock.nanoseconds(written.0));
+            let operation = u64::from(facts.operation);
+            probe::stamp(facts.request, operation, Stamp::Written as u64, at_ns, 0);
         }
         self.push(record);
     }

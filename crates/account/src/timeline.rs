@@ -262,6 +262,16 @@ impl Timeline {
         }
     }
 
+    /// Ends the phase under way at `at`, where the request ends before it is written. It takes the
+    /// stamp that comes next; one that was handed over takes `executed`, and shows the time since
+    /// as unaccounted if nobody knows when it was started.
+    pub fn close(&mut self, at: Ticks) {
+        let ends = [Stamp::Executed, Stamp::Encoded, Stamp::Written];
+        if let Some(next) = ends.into_iter().find(|stamp| self.taken(*stamp).is_none()) {
+            self.stamp_at(next, at);
+        }
+    }
+
     /// Notes that the event loop turned to the request's connection at `at`.
     #[inline]
     pub fn attend_at(&mut self, at: Ticks) {

@@ -210,14 +210,22 @@ impl Accounts {
             if is_encrypted {
                 recorder.record_encrypted(record, written, encrypt_ticks);
             } else {
-                recorder.record_sealed(record, Some(written));
+                recorder.record_sealed(record, written);
             }
         });
     }
 
-    /// Records a request that was not answered.
-    pub(crate) fn abandon(&self, trace: &Trace) {
+    /// Records a request that ends now, before its response is encoded.
+    pub(crate) fn end(&self, trace: &mut Trace, outcome: u8) {
+        trace.facts.outcome = outcome;
+        trace.timeline.close(self.clock.now());
         self.recorder.record(&trace.timeline, trace.facts);
+    }
+
+    /// Records a request that ends now, whose response is encoded and not out.
+    pub(crate) fn end_sealed(&self, record: &mut Record, outcome: u8) {
+        record.facts.outcome = outcome;
+        self.recorder.record_sealed(record, self.clock.now());
     }
 }
 

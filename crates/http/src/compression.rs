@@ -65,6 +65,16 @@ impl Coding {
     }
 }
 
+/// Takes the coding off the inner part of an entity tag, and gives it with the `+` before it, empty
+/// if there is none: a compressed body has the tag of the plain one, `+`, and the name of its
+/// coding.
+#[must_use]
+pub fn plain_tag(inner: &[u8]) -> (&[u8], &'static str) {
+    let coding = ["+gzip", "+deflate"].into_iter().find(|end| inner.ends_with(end.as_bytes()));
+    let coding = coding.unwrap_or_default();
+    (&inner[..inner.len() - coding.len()], coding)
+}
+
 /// The weight that `q=…` names; what is malformed counts as zero.
 fn weight_of(parameter: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(parameter).ok()?;

@@ -14,10 +14,11 @@ use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::cuts::Cut;
 use crate::dispatch::Dispatcher;
+use crate::ending::Ending;
 use crate::h1::conn::{Closing, Conn as Http1, Stage};
 use crate::h1::serve::Serving as Http1Serving;
 use crate::h2::conn::Conn as Http2;
-use crate::h2::serve::{Serving as Http2Serving, abandon};
+use crate::h2::serve::{Serving as Http2Serving, end_streams};
 use crate::limits::{BATCH_BYTES_MAX, HALF_CLOSE_GRACE, LINGER_BYTES_MAX, TURNS_MAX};
 use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
@@ -140,7 +141,7 @@ impl Connection {
         }
         for _ in 0..TURNS_MAX {
             if self.is_lost() {
-                return Err(Closed);
+                return Err(Closed(Ending::ClientGone));
             }
             if !self.transport.output.is_empty() {
                 return Ok(Step::Blocked);
@@ -149,17 +150,17 @@ impl Connection {
                 break;
             }
             match self.closing() {
-                Closing::Cleanly => return Err(Closed),
+                Closing::Cleanly => return Err(Closed(Ending::Cut)),
                 Closing::AfterLinger => self.begin_linger(&work.dispatcher.accounts),
                 Closing::No => {}
             }
             let step = match &self.protocol {
                 Protocol::Http2(_) => self.serve_http2(work, woke)?,
                 Protocol::Lingering { .. } => self.linger(work)?,
-                Protocol::Ended(_) => return Err(Closed),
+                Protocol::Ended(_) => return Err(Closed(Ending::Cut)),
                 Protocol::Http1(conn) => match conn.stage {
                     Stage::Waiting(_) | Stage::Judging => return Ok(Step::Blocked),
-                    Stage::Leaving => return Err(Closed),
+                    Stage::Leaving => return Err(Closed(Ending::Cut)),
                     Stage::Streaming(_) => self.pump(work)?,
                     Stage::Serving | Stage::Http2(_) => self.serve(work, woke)?,
                 },
@@ -407,7 +408,7 @@ impl Connection {
                             conn.closing = Closing::Cleanly;
                         }
                         if transport.output.is_empty() && matches!(conn.stage, Stage::Serving) {
-                            return Err(Closed);
+                            return Err(Closed(Ending::ClientGone));
                         }
                     }
                     Protocol::Http2(conn) => {
@@ -439,7 +440,7 @@ impl Connection {
                 Ok(if transport.is_drained { Step::Blocked } else { Step::Again })
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
-            Err(_) => Err(Closed),
+            Err(_) => Err(Closed(Ending::ClientGone)),
         }
     }
 
@@ -508,7 +509,7 @@ impl Connection {
         let filled = serving.pump();
         self.flush(work)?;
         match filled {
-            Filled::Broken => Err(Closed),
+            Filled::Broken => Err(Closed(Ending::Failed)),
             Filled::More | Filled::Last if self.transport.output.is_empty() => Ok(Step::Again),
             _ => Ok(Step::Blocked),
         }
@@ -532,7 +533,7 @@ impl Connection {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
-            Ok(_) | Err(_) => Err(Closed),
+            Ok(_) | Err(_) => Err(Closed(Ending::ClientGone)),
         }
     }
 
@@ -571,7 +572,8 @@ impl Connection {
         let has_input = conn.has_input();
         let has_memory = conn.hold_pieces();
         if is_over {
-            abandon(conn, dispatcher);
+            let ending = if is_ended { Ending::ClientGone } else { Ending::Cut };
+            end_streams(conn, dispatcher, ending);
             let closing = if is_ended { Closing::Cleanly } else { Closing::AfterLinger };
             self.protocol = Protocol::Ended(closing);
         }
@@ -586,7 +588,7 @@ impl Connection {
         }
         if !has_memory {
             work.dispatcher.accounts.shared().cuts.connection(Cut::Memory);
-            return Err(Closed);
+            return Err(Closed(Cut::Memory.into()));
         }
         let more = moved || was_full || has_input || is_ended || !self.transport.is_drained;
         Ok(if is_over || more && !self.transport.has_unsent() {
@@ -657,10 +659,10 @@ impl Connection {
         let cuts = &work.dispatcher.accounts.shared().cuts;
         match self.judge(&work.dispatcher, cut_of_reader, now) {
             Verdict::Keep => Ok(Step::Blocked),
-            Verdict::Leave => Err(Closed),
+            Verdict::Leave => Err(Closed(Ending::Cut)),
             Verdict::Cut(cut) => {
                 cuts.connection(cut);
-                Err(Closed)
+                Err(Closed(cut.into()))
             }
             Verdict::RefuseSlow => {
                 cuts.connection(Cut::RequestSlow);
@@ -752,26 +754,26 @@ impl Connection {
     }
 
     /// Ends the connection, and the accounts of its requests.
-    pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>) {
-        let accounts = &dispatcher.accounts;
+    pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>, ending: Ending) {
+        let (accounts, outcome) = (&dispatcher.accounts, dispatcher.outcome_of(ending));
         let mut closing = Closing::No;
         match self.protocol {
             Protocol::Http1(conn) => {
                 closing = conn.closing;
                 match conn.stage {
-                    Stage::Waiting(place) => dispatcher.abandon(place),
-                    Stage::Streaming(streaming) => {
-                        accounts.abandon(&streaming.trace);
+                    Stage::Waiting(mut place) => dispatcher.end_parked(&mut place, ending),
+                    Stage::Streaming(mut streaming) => {
+                        accounts.end(&mut streaming.trace, outcome);
                         accounts.uncount_in_flight();
                     }
                     _ => {}
                 }
             }
-            Protocol::Http2(mut conn) => abandon(&mut conn, dispatcher),
+            Protocol::Http2(mut conn) => end_streams(&mut conn, dispatcher, ending),
             Protocol::Ended(how) => closing = how,
             Protocol::Lingering { .. } => {}
         }
-        self.transport.end(closing == Closing::Cleanly, accounts);
+        self.transport.end(closing == Closing::Cleanly, accounts, outcome);
     }
 
     /// The parts of a connection that the service takes over: socket, and input that was read
@@ -805,7 +807,7 @@ fn tell_to_leave<S: Service>(
     let clock = dispatcher.accounts.clock();
     if let Some(since) = conn.leaving_since {
         let is_gone = conn.is_idle() && is_longer(clock, since, LEAVE, now);
-        return if is_gone { Err(Closed) } else { Ok(false) };
+        return if is_gone { Err(Closed(Ending::Cut)) } else { Ok(false) };
     }
     let is_stopping = dispatcher.is_stopping();
     let is_idle = conn.is_idle() && is_longer(clock, progress_at, dispatcher.limits().idle, now);
@@ -814,5 +816,5 @@ fn tell_to_leave<S: Service>(
     }
     let cut = if is_stopping { Cut::Stopping } else { Cut::Idle };
     dispatcher.accounts.shared().cuts.connection(cut);
-    if conn.leave(now) { Ok(true) } else { Err(Closed) }
+    if conn.leave(now) { Ok(true) } else { Err(Closed(cut.into())) }
 }

@@ -15,6 +15,7 @@ use crate::body_source::{BodySource, Filled, Handled};
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::compression::Compressor;
+use crate::ending::Ending;
 use crate::h1::parse::Head;
 use crate::limits::{Limits, RESPONSE_BYTES_FREE};
 use crate::links::{Due, LinkTurn};
@@ -181,7 +182,10 @@ impl<S: Service> Dispatcher<S> {
                 assert!(outcome.is_none(), "a request is either answered or handed over");
                 Served::Later(watch)
             }
-            Ok(((handled, outcome), _)) => {
+            Ok(((handled, outcome), watch)) => {
+                if watch.is_some_and(|watch| watch.is_gone()) {
+                    trace.facts.outcome = self.outcome_of(Ending::ClientGone);
+                }
                 let outcome = outcome.expect("a service that is done has finished its response");
                 Served::Answered(handled, outcome)
             }
@@ -279,11 +283,16 @@ impl<S: Service> Dispatcher<S> {
         Some((trace, manner, watch))
     }
 
-    /// Ends the account of a request that is handed over, and whose connection ends.
-    pub(crate) fn abandon(&self, place: ParkingPlace) {
-        if let Some(Parked { trace, watch, .. }) = *place {
+    /// The outcome of a request that ends before its response is out.
+    pub(crate) fn outcome_of(&self, ending: Ending) -> u8 {
+        self.service.outcome_of(ending)
+    }
+
+    /// Ends a request that is handed over. Its place is empty from then on.
+    pub(crate) fn end_parked(&self, place: &mut ParkingPlace, ending: Ending) {
+        if let Some(Parked { mut trace, watch, .. }) = place.take() {
             watch.iter().for_each(ClientWatch::tell);
-            self.accounts.abandon(&trace);
+            self.accounts.end(&mut trace, self.outcome_of(ending));
         }
     }
 

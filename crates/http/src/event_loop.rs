@@ -20,6 +20,7 @@ use crate::clients::Seat;
 use crate::connection::Connection;
 use crate::cuts::Cut;
 use crate::dispatch::Dispatcher;
+use crate::ending::Ending;
 use crate::gather::{Gather, sleep_to_the_point};
 use crate::limits::{
     GATHER_PAUSE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, LINK_LOOK_READY_MIN,
@@ -159,6 +160,7 @@ impl<S: Service> EventLoop<S> {
                 self.sweep(woke);
             }
             if self.is_over(woke) {
+                self.end_connections();
                 return Ok(());
             }
         }
@@ -220,6 +222,15 @@ impl<S: Service> EventLoop<S> {
     fn is_over(&self, now: Ticks) -> bool {
         let past = |stop_by: Ticks| self.connections.len() == 0 || now > stop_by;
         self.stop_by.is_some_and(past)
+    }
+
+    /// Ends what the stop does not wait for any longer.
+    fn end_connections(&mut self) {
+        for slot in 0..self.connections.bound() {
+            if let Some(connection) = self.connections.take(slot) {
+                connection.end(&self.work.dispatcher, Cut::Stopping.into());
+            }
+        }
     }
 
     fn take_messages(&mut self, woke: Ticks) {
@@ -333,7 +344,7 @@ impl<S: Service> EventLoop<S> {
         }
         if self.handshakes.len() >= HANDSHAKES_WAITING_MAX {
             self.shared.cuts.refused(Cut::Handshakes);
-            return Err(Closed);
+            return Err(Closed(Cut::Handshakes.into()));
         }
         connection.is_queued = true;
         self.handshakes.push_back(connection.id());
@@ -447,17 +458,17 @@ impl<S: Service> EventLoop<S> {
                     self.again.push(slot);
                 }
             }
-            Err(Closed) => self.end_connection(slot, *connection),
+            Err(Closed(ending)) => self.end_connection(slot, *connection, ending),
         }
     }
 
     /// Ends a connection, or gives it to the service if that takes it over.
     #[cold]
-    fn end_connection(&mut self, slot: usize, connection: Connection) {
+    fn end_connection(&mut self, slot: usize, connection: Connection, ending: Ending) {
         self.release_load();
         self.connections.free(slot);
         if !connection.is_leaving() {
-            return connection.end(&self.work.dispatcher);
+            return connection.end(&self.work.dispatcher, ending);
         }
         let ticket = Ticket(connection.id());
         let (mut socket, unread) = connection.into_parts();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pellucid_budget::Budget;
 
-/// Headers that one request may have.
-pub const HEADERS_MAX: usize = 64;
+/// The most lines of headers that a request may be let have ([`Limits::headers`]).
+pub const HEADERS_MAX: usize = 128;
 
 /// Bytes that an event loop reads from a socket at a time, and the most that a connection may hold
 /// unsent before its further requests wait.
@@ -97,6 +97,8 @@ pub struct Limits {
     /// Bytes of a request's head: request line and headers. Beyond it: 431, or 414 where already
     /// the request line is longer.
     pub head_bytes: usize,
+    /// Lines of headers of a request, [`HEADERS_MAX`] at most. Beyond it: 431.
+    pub headers: usize,
     /// Connections open at a time. Beyond it, a new connection is closed at once.
     pub connections: usize,
     /// Connections open at a time from one address, or one network of 64 bits (IPv6). Beyond it, a
@@ -163,6 +165,7 @@ impl Default for Limits {
         const BODY_BYTES_OF_ONE: usize = BODY_BYTES / 8 * 7;
         Limits {
             head_bytes: 16 * 1024,
+            headers: 64,
             connections: CONNECTIONS,
             connections_per_address: CONNECTIONS / ADDRESSES_MIN,
             connections_of_loopback: CONNECTIONS,

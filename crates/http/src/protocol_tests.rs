@@ -11,6 +11,7 @@ use crate::body_source::{BodySource, Filled, Handled};
 use crate::caller::Caller;
 use crate::clients::Clients;
 use crate::dispatch::Dispatcher;
+use crate::ending::Ending;
 use crate::h1::conn::{Closing, Conn as Http1, Stage};
 use crate::h1::parse::{Head, parse};
 use crate::h1::serve::Serving as Http1Serving;
@@ -87,6 +88,10 @@ impl Service for Echo {
     ) -> Handled {
         response.status(200).finish(later.as_bytes());
         Handled::Done
+    }
+
+    fn outcome_of(&self, ending: Ending) -> u8 {
+        1 + ending as u8
     }
 
     fn facts_of_refusal(&self, _refusal: &Refusal) -> RequestFacts {

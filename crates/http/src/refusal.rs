@@ -20,8 +20,19 @@ pub enum Refusal {
     Malformed(&'static str),
     /// The request line alone is longer than a head may be.
     TargetTooLong,
-    /// The head is longer, or has more headers, than it may.
+    /// The head is longer than it may.
     HeadTooLarge,
+    /// The head has more lines of headers than this.
+    TooManyHeaders(usize),
+    /// The service refuses the request by its head, before its body comes.
+    ByHead {
+        /// The status.
+        status: u16,
+        /// The text for the client.
+        line: Box<str>,
+        /// The methods that its path has, where this one is not among them.
+        allow: Option<Box<str>>,
+    },
     /// The body is, or is declared to be, longer than this many bytes.
     BodyTooLarge(usize),
     /// The head does not say, or not truly, who sends the body that is to come.
@@ -37,6 +48,8 @@ pub enum Refusal {
     UnknownCoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
     UnknownVersion,
+    /// Neither a request of HTTP/1 nor the beginning of HTTP/2.
+    UnknownProtocol,
     /// An expectation other than `100-continue`.
     UnknownExpectation,
     /// The request was not sent within the time for one.
@@ -58,9 +71,10 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
-            Refusal::Malformed(_) | Refusal::PlainText => 400,
+            Refusal::Malformed(_) | Refusal::UnknownProtocol | Refusal::PlainText => 400,
             Refusal::TargetTooLong => 414,
-            Refusal::HeadTooLarge => 431,
+            Refusal::HeadTooLarge | Refusal::TooManyHeaders(_) => 431,
+            Refusal::ByHead { status, .. } => *status,
             Refusal::BodyTooLarge(_) => 413,
             Refusal::Unauthorized(_) => 401,
             Refusal::TooManyAttempts { .. } => 429,
@@ -95,6 +109,10 @@ impl fmt::Display for Refusal {
             Refusal::Malformed(what) | Refusal::TooManyAttempts { what, .. } => f.write_str(what),
             Refusal::TargetTooLong => f.write_str("the request line is too long"),
             Refusal::HeadTooLarge => f.write_str("the request's head is too large"),
+            Refusal::TooManyHeaders(limit) => {
+                write!(f, "the request has more than {limit} lines of headers")
+            }
+            Refusal::ByHead { line, .. } => f.write_str(line),
             Refusal::BodyTooLarge(limit) => {
                 write!(f, "the request's body is larger than the limit of {limit} bytes")
             }
@@ -103,6 +121,9 @@ impl fmt::Display for Refusal {
             ),
             Refusal::UnknownCoding => f.write_str("the only transfer coding known is `chunked`"),
             Refusal::UnknownVersion => f.write_str("the versions known are HTTP/1.0 and HTTP/1.1"),
+            Refusal::UnknownProtocol => {
+                f.write_str("this is neither a request of HTTP/1.1 nor the beginning of HTTP/2")
+            }
             Refusal::UnknownExpectation => {
                 f.write_str("the only expectation known is `100-continue`")
             }

@@ -272,22 +272,26 @@ impl<'a> Response<'a> {
     }
 
     /// Says that the body is coded, if the client would have it so. The coded body is another
-    /// representation, for which the tag holds only weakly (RFC 9110, section 8.8.1).
+    /// representation, with a tag of its own (RFC 9110, section 8.8.1): the tag's last quote has
+    /// `+` and the coding before it, which [`crate::plain_tag`] takes off.
     fn begin_coded(&mut self) -> Option<Coding> {
         let coding = self.manner.coding?;
         self.header("Content-Encoding", coding.name().as_bytes());
         match &mut self.form {
             Form::Text => {
-                if let Some(at) = self.etag_at.filter(|at| self.out[*at..].starts_with(b"\"")) {
-                    self.out.splice(at..at, *b"W/");
+                let line = self.etag_at.map(|at| &self.out[at..]);
+                let end = line.and_then(|line| line.windows(3).position(|end| end == b"\"\r\n"));
+                if let (Some(at), Some(end)) = (self.etag_at, end) {
+                    let coding = coding.name().bytes();
+                    self.out.splice(at + end..at + end, [b'+'].into_iter().chain(coding));
                 }
             }
             Form::Fields(fields) => {
-                let strong = fields.get(http::header::ETAG).map(HeaderValue::as_bytes);
-                let strong = strong.filter(|tag| tag.starts_with(b"\""));
-                let weak = strong.map(|tag| HeaderValue::from_bytes(&[b"W/", tag].concat()));
-                if let Some(Ok(weak)) = weak {
-                    fields.insert(http::header::ETAG, weak);
+                let plain = fields.get(http::header::ETAG).map(HeaderValue::as_bytes);
+                let tag = plain.and_then(|tag| tag.strip_suffix(b"\""));
+                let coded = tag.map(|tag| [tag, b"+", coding.name().as_bytes(), b"\""].concat());
+                if let Some(Ok(coded)) = coded.map(|tag| HeaderValue::from_bytes(&tag)) {
+                    fields.insert(http::header::ETAG, coded);
                 }
             }
         }
@@ -364,6 +368,9 @@ impl<'a> Response<'a> {
         self.status(refusal.status());
         if let Some(seconds) = refusal.retry_after_seconds() {
             self.header_with("Retry-After", |out| write_decimal(out, seconds));
+        }
+        if let Refusal::ByHead { allow: Some(methods), .. } = refusal {
+            self.header("Allow", methods.as_bytes());
         }
         if let Refusal::Unauthorized(denial) = refusal {
             for challenge in denial.challenges {

@@ -12,6 +12,7 @@ use pellucid_thread::Panicked;
 
 use crate::body_source::Handled;
 use crate::client_watch::ClientWatch;
+use crate::ending::Ending;
 use crate::h1::parse::Head;
 use crate::links::LinkTurn;
 use crate::mailbox::{Admission, Completer, ConnectionId, Judge, Mailbox, Reminder, Ticket};
@@ -53,6 +54,9 @@ pub trait Service: 'static {
 
     /// Operation and outcome for the account of a request that the transport refused.
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
+
+    /// The outcome, for the account, of a request that ends before its response is out.
+    fn outcome_of(&self, ending: Ending) -> u8;
 
     /// The code of a request panicked, here or where it was handed over to; it is answered with 500
     /// after this. `panicked` is what is known of that on this thread.

@@ -11,6 +11,7 @@ use pellucid_thread::{LOOP_PHASE, set_phase};
 
 use crate::accounts::{Accounts, Turn};
 use crate::cuts::Cut;
+use crate::ending::Ending;
 use crate::limits::Limits;
 use crate::output::Output;
 use crate::pace::Pace;
@@ -21,9 +22,9 @@ use crate::tls::{Sent, Session, add};
 /// A buffer that has grown beyond this is given back.
 pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// The connection is of no more use.
+/// The connection is of no more use: the ending of the requests that are under way on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closed;
+pub(crate) struct Closed(pub(crate) Ending);
 
 /// The result of a step of a connection's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +203,7 @@ impl Transport {
     fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), Closed> {
         self.output.hold_unsent(accounts.memory()).map_err(|_| {
             accounts.shared().cuts.connection(Cut::Memory);
-            Closed
+            Closed(Cut::Memory.into())
         })
     }
 
@@ -229,7 +230,7 @@ impl Transport {
                 self.progress_at = now;
             }
         }
-        if failed { Err(Closed) } else { Ok(sent) }
+        if failed { Err(Closed(Ending::ClientGone)) } else { Ok(sent) }
     }
 
     /// The reason to cut a client that does not take its responses, or too slowly.
@@ -261,14 +262,14 @@ impl Transport {
     }
 
     /// Ends the connection, and accounts for the responses that it did not get out.
-    pub(crate) fn end(mut self, is_clean: bool, accounts: &Accounts) {
+    pub(crate) fn end(mut self, is_clean: bool, accounts: &Accounts, outcome: u8) {
         if self.is_handshaking() {
             add(&accounts.tls_meter().handshakes_failed, 1);
         } else if is_clean {
             self.close_tls();
         }
         for mut record in self.output.abandon() {
-            accounts.recorder().record_sealed(&mut record, None);
+            accounts.end_sealed(&mut record, outcome);
         }
     }
 }

@@ -36,6 +36,24 @@ fn goaway(socket: &mut TcpStream) -> Option<u32> {
     None
 }
 
+/// It was told in HTTP/1.1, which is a frame of four megabytes to a client of HTTP/2.
+#[test]
+fn a_beginning_that_is_none_is_told_in_frames_and_later_lines_in_text() {
+    let running = start(Limits::default());
+    let line = b"INVALID CONNECTION PREFACE\r\n\r\n";
+    let mut socket = connect(&running);
+    socket.write_all(line).unwrap();
+    let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+    assert_eq!((kind, stream, &payload[..8]), (GOAWAY, 0, &[0, 0, 0, 0, 0, 0, 0, 1][..]));
+    assert!(payload.ends_with(b"nor the beginning of HTTP/2"));
+    assert!(read_frame(&mut socket).is_none());
+    let mut socket = connect(&running);
+    socket.write_all(&[b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &line[..]].concat()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.contains("HTTP/1.1 400 ") && text.ends_with("nor the beginning of HTTP/2\n"));
+}
+
 #[test]
 fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
     let running = start(Limits::default());

@@ -2,7 +2,7 @@
 
 use pellucid_account::{Names, Part};
 use pellucid_cluster::FORWARD_PARTS;
-use pellucid_http::Refusal;
+use pellucid_http::{Ending, Refusal};
 use pellucid_store::Store;
 
 /// The name of the table behind the entity API.
@@ -70,6 +70,12 @@ pub(crate) enum Outcome {
     Failed = 5,
     /// Refused because too much was under way.
     Overloaded = 6,
+    /// The client was gone before it had its response.
+    ClientGone = 7,
+    /// The server has cut the connection, or the stream, before the response was out.
+    Cut = 8,
+    /// The request did not come in, or its response did not get out, within its time.
+    TimedOut = 9,
 }
 
 pub(crate) const NAMES: Names = Names {
@@ -114,6 +120,9 @@ pub(crate) const NAMES: Names = Names {
         "rejected",
         "failed",
         "overloaded",
+        "client_gone",
+        "cut",
+        "timed_out",
     ],
     parts: &pellucid_embedded::parts::NAMES,
     other_parts: &[
@@ -167,6 +176,19 @@ impl Outcome {
     }
 
     pub(crate) fn of_refusal(refusal: &Refusal) -> Outcome {
-        Outcome::of_status(refusal.status())
+        match refusal {
+            Refusal::TooSlow => Outcome::TimedOut,
+            _ => Outcome::of_status(refusal.status()),
+        }
+    }
+
+    /// The outcome of a request whose response did not get out.
+    pub(crate) fn of_ending(ending: Ending) -> Outcome {
+        match ending {
+            Ending::ClientGone => Outcome::ClientGone,
+            Ending::Cut => Outcome::Cut,
+            Ending::TimedOut => Outcome::TimedOut,
+            Ending::Failed => Outcome::Failed,
+        }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// Characters of an unknown parameter's name that its refusal shows.
+const NAME_SHOWN_MAX: usize = 64;
+
 /// The value of parameter `name`: the bytes between its `=` and the next `&`, percent-decoded;
 /// empty if it has no `=`. A `+` is a plus sign.
 ///
@@ -45,6 +48,26 @@ fn decoded<'q>(name: &str, value: &'q str) -> Result<Cow<'q, [u8]>, String> {
 pub(crate) fn only_parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
     let value = query?.strip_prefix(name)?.strip_prefix('=')?;
     (!value.bytes().any(|byte| byte == b'&')).then_some(value)
+}
+
+/// Refuses parameters that nobody would look at: a misspelt one would be taken for none.
+///
+/// # Errors
+/// If there is one that is not `known`; the text names it.
+pub(crate) fn check_parameters(query: Option<&str>, known: &[&str]) -> Result<(), String> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    let mut names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    let Some(other) = names.find(|name| !name.is_empty() && !known.contains(name)) else {
+        return Ok(());
+    };
+    let shown: String = other.chars().take(NAME_SHOWN_MAX).collect();
+    match known {
+        [] => Err(format!("there is no parameter `{shown}` here, and no other one")),
+        known => {
+            let known = known.join("`, `");
+            Err(format!("there is no parameter `{shown}` here; there are `{known}`"))
+        }
+    }
 }
 
 /// As [`parameter`], for one that has to be text.

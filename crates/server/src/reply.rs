@@ -38,6 +38,8 @@ pub(crate) struct Reply {
 pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) written_at_ms: Option<u64>,
+    /// The end of the tag of a representation that is coded, as the client has it.
+    pub(crate) coding: &'static str,
 }
 
 /// Headers and coding that ArangoDB's drivers expect.
@@ -122,10 +124,11 @@ impl Reply {
     /// stays here, so that its memory can be used again.
     pub(crate) fn write(&mut self, response: &mut Response<'_>, timeline: &Timeline) -> Handled {
         response.status(self.status);
-        if let Some(Version { sequence, written_at_ms }) = self.version {
+        if let Some(Version { sequence, written_at_ms, coding }) = self.version {
             response.header_with("ETag", |out| {
                 out.push(b'"');
                 write_decimal(out, sequence);
+                out.extend_from_slice(coding.as_bytes());
                 out.push(b'"');
             });
             if let Some(at_ms) = written_at_ms {
@@ -171,7 +174,8 @@ impl Reply {
 
 impl Version {
     pub(crate) fn of(head: &Head) -> Version {
-        Version { sequence: head.sequence, written_at_ms: Some(head.written_at_ms) }
+        let (sequence, written_at_ms) = (head.sequence, Some(head.written_at_ms));
+        Version { sequence, written_at_ms, coding: "" }
     }
 }
 
@@ -231,6 +235,9 @@ impl Failure {
     /// The reply. The log has failures of the server.
     pub(crate) fn into_reply(self, log: &Log) -> Reply {
         let error = match self {
+            Failure::Refused(415, line) => {
+                return Reply::line(415, line).with_header("Accept-Encoding", "identity");
+            }
             Failure::Refused(status, line) => return Reply::line(status, line),
             Failure::Busy(line) => return Reply::busy(line),
             Failure::Store(StoreError::Busy(line)) => return Reply::busy(line),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
-    Admission, Applicant, Handled, Head, LinkTurn, Refusal, Request, Response, Service, Ticket,
+    Admission, Applicant, Ending, Handled, Head, LinkTurn, Refusal, Request, Response, Service,
+    Ticket,
 };
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::Value;
@@ -22,8 +23,9 @@ use crate::gate::{Gate, Judged};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 use crate::panics::log_panic;
+use crate::query::check_parameters;
 use crate::reply::{Body, Failure, Reply};
-use crate::routes::{BodyLimit, Handler, Methods, Missing, Route, Target};
+use crate::routes::{BodyLimit, Handler, Method, Methods, Missing, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
 
 /// Bytes that the body of a request may have that needs none.
@@ -36,6 +38,8 @@ const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/batc
                            /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
                            /_admin/requests, /_admin/interference, /_admin/trace, \
                            /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
+
+const OTHER_METHODS: &str = "this path has other methods";
 
 /// The service of one event loop.
 pub(crate) struct Api {
@@ -64,7 +68,13 @@ impl Service for Api {
     }
 
     fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
-        self.gate.admit(head, applicant)
+        let admission = self.gate.admit(head, applicant);
+        // One that waits to be told has not sent its body.
+        let refusal = match &admission {
+            Admission::Granted(_) if head.expects_continue => self.refuse_by_head(head),
+            _ => None,
+        };
+        refusal.map_or(admission, Admission::Refused)
     }
 
     fn handle(
@@ -146,6 +156,10 @@ impl Service for Api {
         log_panic(&self.observer.log, panicked, timeline, facts);
     }
 
+    fn outcome_of(&self, ending: Ending) -> u8 {
+        Outcome::of_ending(ending) as u8
+    }
+
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts {
         RequestFacts {
             operation: Operation::Refused as u8,
@@ -156,6 +170,33 @@ impl Service for Api {
 }
 
 impl Api {
+    /// Judges by its head a request to the entities whose body is not here yet.
+    fn refuse_by_head(&self, head: &Head<'_, '_>) -> Option<Refusal> {
+        let Head { method, path, query, headers, .. } = *head;
+        let request = Request { method, path, query, headers, body: &[] };
+        let target = Target::of(method, path, query);
+        let known = target.route.parameters.unwrap_or_default();
+        let judged = match target.route.handler {
+            Handler::Missing(Missing::Method { is_of_documents: false }) => {
+                return Some(by_head(405, OTHER_METHODS, Some(target.allowed)));
+            }
+            Handler::Missing(_) if !path.starts_with("/_") => Err(KNOWN_PATHS.to_owned().into()),
+            Handler::Entity => self
+                .entities
+                .named(&request, known)
+                .map_err(Failure::from)
+                .and_then(|_| self.entities.asked_write(&request, method == "PUT").map(|_| ())),
+            Handler::Batch => check_parameters(query, known)
+                .map_err(Failure::from)
+                .and_then(|()| self.entities.check_batch(&request)),
+            _ => Ok(()),
+        };
+        match judged {
+            Err(Failure::Refused(status, line)) => Some(by_head(status, &line, None)),
+            _ => None,
+        }
+    }
+
     /// Serves a request that the gate lets through.
     fn serve(
         &mut self,
@@ -185,7 +226,7 @@ impl Api {
     ) -> Handling {
         let operation = target.route.operation;
         match target.route.handler {
-            Handler::Entity => return self.entity(operation, request, exchange),
+            Handler::Entity => return self.entity(target.route, request, exchange),
             Handler::Documents(_) if !self.lacks_documents(target.route) => {
                 let (api, caller) = (&self.documents, &self.caller);
                 return Ok(documents::call(api, target, request, caller, exchange));
@@ -198,6 +239,9 @@ impl Api {
             Handler::Missing(_) => route(exchange, Operation::Unknown),
             _ => route(exchange, operation),
         }
+        if let Some(known) = target.route.parameters {
+            check_parameters(request.query, known)?;
+        }
         match target.route.handler {
             Handler::Range => self.range(request, exchange),
             Handler::Batch => self.batch(request, exchange),
@@ -208,6 +252,10 @@ impl Api {
             }
             Handler::Documents(_) => Ok(no_documents().into()),
             Handler::Preflight => Ok(documents::preflight(request).into()),
+            Handler::Methods => {
+                let all = Methods::of(&Method::ALL).to_string();
+                Ok(Reply::empty(200).with_header("Allow", all).into())
+            }
             Handler::Missing(Missing::Method { is_of_documents: false }) => {
                 Ok(method_not_allowed(target.allowed).into())
             }
@@ -219,13 +267,9 @@ impl Api {
     }
 
     /// Reads or writes one entity, wherever it is.
-    fn entity(
-        &mut self,
-        operation: Operation,
-        request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
-        let named = match self.entities.named(request) {
+    fn entity(&mut self, of: &Route, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        let operation = of.operation;
+        let named = match self.entities.named(request, of.parameters.unwrap_or_default()) {
             Ok(named) => named,
             Err(line) => {
                 route(exchange, operation);
@@ -251,6 +295,7 @@ impl Api {
     }
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        self.entities.check_batch(request)?;
         if self.peers.cluster().is_none() && self.entities.is_large_batch(request) {
             return self.entities.large_batch(request, exchange.timeline);
         }
@@ -302,9 +347,15 @@ impl Api {
     }
 }
 
+/// The refusal of a request by its head.
+fn by_head(status: u16, line: &str, allow: Option<Methods>) -> Refusal {
+    let allow = allow.map(|methods| methods.to_string().into());
+    Refusal::ByHead { status, line: line.into(), allow }
+}
+
 /// The refusal of a method, with those that there are.
 fn method_not_allowed(allowed: Methods) -> Reply {
-    let reply = Reply::line(405, "this path has other methods");
+    let reply = Reply::line(405, OTHER_METHODS);
     reply.with_header("Allow", allowed.to_string())
 }
 

@@ -15,11 +15,25 @@ macro_rules! of_one {
     };
 }
 
+/// As `of_one`, for a function whose results are whole: whole numbers are theirs already, however
+/// large, where a double would not hold them or a half could not be added.
+macro_rules! to_whole {
+    ($name:literal, $compute:expr) => {
+        Function::pure($name, 1, 1, |_, arguments| {
+            let compute: fn(f64) -> f64 = $compute;
+            Ok(match to_number(arguments[0].view()) {
+                Number::Double(value) if value.fract() != 0.0 => Value::from(compute(value)),
+                whole => Value::number(whole),
+            })
+        })
+    };
+}
+
 pub(super) const FUNCTIONS: &[Function] = &[
-    of_one!("CEIL", f64::ceil),
-    of_one!("FLOOR", f64::floor),
+    to_whole!("CEIL", f64::ceil),
+    to_whole!("FLOOR", f64::floor),
     // Halves go up, also below zero.
-    of_one!("ROUND", |value| (value + 0.5).floor()),
+    to_whole!("ROUND", |value| (value + 0.5).floor()),
     of_one!("SQRT", f64::sqrt),
     of_one!("EXP", f64::exp),
     of_one!("EXP2", f64::exp2),

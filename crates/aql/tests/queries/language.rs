@@ -35,6 +35,30 @@ fn rows_flow_through_statements() {
     }
 }
 
+/// They went by way of doubles, which hold not all of them, and to which a half cannot be added.
+#[test]
+fn whole_numbers_are_rounded_to_themselves() {
+    for function in ["FLOOR", "CEIL", "ROUND"] {
+        for number in [
+            "0",
+            "-3",
+            "4503599627370497",
+            "9007199254740993",
+            "-9223372036854775807",
+            "9223372036854775807",
+            "18446744073709551615",
+            "1e300",
+        ] {
+            let same = format!("{function}({number}) == {number}");
+            assert_eq!(result(&format!("RETURN {same}")), "[true]", "{same}");
+        }
+    }
+    let halves =
+        "RETURN [ROUND(2.5), ROUND(-2.5), FLOOR(-0.5), CEIL(0.2), ROUND('7.5'), CEIL('8')]";
+    assert_eq!(result(halves), "[[3,-2,-1,1,8,8]]");
+    assert_eq!(result("RETURN ROUND(4503599627370497)"), "[4503599627370497]");
+}
+
 #[test]
 fn expressions_follow_the_rules_of_values() {
     for (text, expected) in [

@@ -81,6 +81,8 @@ pub(crate) struct Conn {
     pub(crate) closing: Closing,
     /// It is known that the client does not begin with HTTP/2.
     is_settled: bool,
+    /// A request of HTTP/1.1 was understood.
+    is_spoken: bool,
     /// Bytes that were read and not yet parsed.
     input: Vec<u8>,
     /// Fewer bytes of input than this hold no whole request, so parsing them again is pointless.
@@ -101,6 +103,7 @@ impl Conn {
             stage: Stage::Serving,
             closing: Closing::No,
             is_settled: false,
+            is_spoken: false,
             input: Vec::new(),
             wanted_bytes: 0,
             begun: None,
@@ -120,6 +123,11 @@ impl Conn {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.may_serve() && self.begun.is_none() && self.input.is_empty() && self.chunked.is_none()
+    }
+
+    /// True once a request of HTTP/1.1 was understood.
+    pub(crate) fn is_spoken(&self) -> bool {
+        self.is_spoken
     }
 
     #[inline]
@@ -205,6 +213,7 @@ impl Conn {
             }
             Err(refusal) => return Next::Malformed(refusal),
         };
+        self.is_spoken = true;
         let present = bytes.len() - head.head_bytes;
         match head.framing {
             Framing::Length(length) if length <= present => Next::Whole(head, length),

@@ -7,5 +7,6 @@
 pub(crate) mod chunked;
 pub(crate) mod conn;
 pub(crate) mod encode;
+pub(crate) mod host;
 pub(crate) mod parse;
 pub(crate) mod serve;

@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use super::host::{BAD_HOST, is_host};
 use crate::compression::Coding;
-use crate::limits::HEADERS_MAX;
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
@@ -26,8 +26,9 @@ impl Framing {
     }
 }
 
-/// Storage for the headers of one request, left uninitialised where unused.
-pub type HeaderSpace<'a> = [MaybeUninit<Header<'a>>; HEADERS_MAX];
+/// Storage for the headers of one request, left uninitialised where unused. It is as long as a
+/// request may have lines of headers.
+pub type HeaderSpace<'a> = [MaybeUninit<Header<'a>>];
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +67,16 @@ pub fn parse<'h, 'b>(
     head_bytes_max: usize,
 ) -> Result<Option<Head<'h, 'b>>, Refusal> {
     let mut parsed = httparse::Request::new(&mut []);
+    let headers_max = space.len();
     let status = parsed.parse_with_uninit_headers(bytes, space).map_err(|error| {
         let within = &bytes[..bytes.len().min(head_bytes_max)];
         if within.len() < bytes.len() && !within.contains(&b'\n') {
-            Refusal::TargetTooLong
-        } else {
-            refusal_of(error)
+            return Refusal::TargetTooLong;
+        }
+        match error {
+            httparse::Error::TooManyHeaders => Refusal::TooManyHeaders(headers_max),
+            httparse::Error::Version => refusal_of_version(bytes),
+            error => refusal_of(error),
         }
     })?;
     let httparse::Status::Complete(head_bytes) = status else {
@@ -123,12 +128,52 @@ fn refusal_of(error: httparse::Error) -> Refusal {
         httparse::Error::HeaderName => Refusal::Malformed("a header's name is malformed"),
         httparse::Error::HeaderValue => Refusal::Malformed("a header's value is malformed"),
         httparse::Error::NewLine => Refusal::Malformed("a line does not end as it must"),
-        httparse::Error::TooManyHeaders => Refusal::HeadTooLarge,
-        httparse::Error::Version => Refusal::UnknownVersion,
-        httparse::Error::Token | httparse::Error::Status => {
-            Refusal::Malformed("the request line is malformed")
-        }
+        _ => Refusal::Malformed("the request line is malformed"),
     }
+}
+
+/// The refusal of a request line that does not end with a version that is known.
+#[cold]
+fn refusal_of_version(bytes: &[u8]) -> Refusal {
+    let (_, line) = request_line(bytes);
+    let mut parts = line.trim_ascii_end().split(|byte| *byte == b' ').skip(2);
+    let version = parts.next().unwrap_or_default();
+    if parts.next().is_some() {
+        return Refusal::Malformed("the request target has a space: encode it as %20");
+    }
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Refusal::UnknownVersion
+        }
+        version if !version.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"HTTP")) => {
+            Refusal::UnknownProtocol
+        }
+        _ => Refusal::Malformed("the request line does not end with a version, as HTTP/1.1"),
+    }
+}
+
+/// The place of the digit in which a version differs from HTTP/1.1, if that is a later minor one: a
+/// request of it is to be taken for one of HTTP/1.1 (RFC 9110, section 2.5).
+#[cold]
+pub(crate) fn later_minor_version(bytes: &[u8]) -> Option<usize> {
+    let (at, line) = request_line(bytes);
+    let line = line.trim_ascii_end();
+    let is_one = line.split(|byte| *byte == b' ').count() == 3;
+    let is_later = is_one
+        && line.split_last_chunk().is_some_and(|(_, version): (_, &[u8; 9])| {
+            version.starts_with(b" HTTP/1.") && matches!(version[8], b'2'..=b'9')
+        });
+    is_later.then(|| at + line.len() - 1)
+}
+
+/// The request line, as far as it is here, and its place behind the line ends before it.
+fn request_line(bytes: &[u8]) -> (usize, &[u8]) {
+    let is_end = |byte: &u8| matches!(*byte, b'\r' | b'\n');
+    let begin = bytes.iter().position(|byte| !is_end(byte)).unwrap_or(bytes.len());
+    let line = &bytes[begin..];
+    (begin, &line[..line.iter().position(is_end).unwrap_or(line.len())])
 }
 
 fn too_large(bytes: &[u8]) -> Refusal {
@@ -169,6 +214,7 @@ struct Fields {
     has_settings: bool,
     coding: Option<Coding>,
     hosts: usize,
+    has_bad_host: bool,
 }
 
 impl Fields {
@@ -178,7 +224,10 @@ impl Fields {
             // The length tells most names apart before a byte is compared.
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             match header.name.len() {
-                4 if is("host") => fields.hosts += 1,
+                4 if is("host") => {
+                    fields.hosts += 1;
+                    fields.has_bad_host |= !is_host(header.value);
+                }
                 6 if is("expect") => fields.expect(header.value)?,
                 7 if is("upgrade") => fields.names_http2 |= list_has(header.value, "h2c"),
                 14 if is("http2-settings") => fields.has_settings = true,
@@ -242,8 +291,11 @@ impl Fields {
         if self.chunked && version == 0 {
             return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding"));
         }
-        if version == 1 && self.hosts != 1 {
+        if self.hosts > 1 || version == 1 && self.hosts == 0 {
             return Err(Refusal::Malformed("there must be exactly one Host header"));
+        }
+        if self.has_bad_host {
+            return Err(Refusal::Malformed(BAD_HOST));
         }
         Ok(())
     }
@@ -267,6 +319,7 @@ fn parse_decimal(digits: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::HEADERS_MAX;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -327,6 +380,12 @@ mod tests {
         assert_eq!(refusal("GET /\r\n\r\n").status(), 400, "HTTP/0.9");
         assert_eq!(refusal("GET / HTTP/3.0\r\n\r\n").status(), 505);
         assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status(), 505);
+        assert_eq!(refusal("INVALID CONNECTION PREFACE\r\n\r\n"), Refusal::UnknownProtocol);
+        assert_eq!(refusal("GET / HTTPS/1.1\r\nHost: a\r\n\r\n").status(), 400);
+        assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a b\r\n\r\n").status(), 400);
+        assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n").status(), 400);
+        let space = refusal("GET /x?id=a b HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(space.status() == 400 && space.to_string().contains("space"), "{space}");
         assert_eq!(refusal("GET nowhere HTTP/1.1\r\nHost: a\r\n\r\n").status(), 400);
         assert_eq!(refusal("GET / HTTP/1.1\r\nHo st: a\r\n\r\n").status(), 400);
         assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n").status(), 400);
@@ -335,7 +394,7 @@ mod tests {
         let long_header = format!("GET / HTTP/1.1\r\nHost: {}", "a".repeat(2_000));
         assert_eq!(refusal(&long_header), Refusal::HeadTooLarge);
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
-        assert_eq!(refusal(&many), Refusal::HeadTooLarge);
+        assert_eq!(refusal(&many), Refusal::TooManyHeaders(HEADERS_MAX));
     }
 
     #[test]

@@ -8,14 +8,14 @@ use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use super::conn::{Closing, Conn, Next, Stage, Streaming};
 use super::encode::write_chunk;
-use super::parse::{Head, parse};
+use super::parse::{Head, later_minor_version, parse};
 use crate::accounts::{Arrival, Trace, Turn, saturating_u32};
 use crate::body_source::{Filled, Handled};
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::dispatch::{Call, Dispatcher, Served, fill_contained, hold_source};
-use crate::h2::upgrade::{SWITCHING, synthetic_headers};
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
+use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
+use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::mailbox::Admission;
 use crate::output::Output;
 use crate::refusal::Refusal;
@@ -84,15 +84,13 @@ impl<'a, S: Service> Serving<'a, S> {
     /// is not whole.
     fn answer_next(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
         let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let head_bytes_max = self.dispatcher.limits().head_bytes;
-        let (head, whole) = match self.conn.next(bytes, &mut space, head_bytes_max, turn) {
+        let Limits { head_bytes, headers, .. } = self.dispatcher.limits();
+        let (head_bytes_max, space) = (*head_bytes, &mut space[..(*headers).min(HEADERS_MAX)]);
+        let (head, whole) = match self.conn.next(bytes, space, head_bytes_max, turn) {
             Next::Whole(head, length) => (head, Some(length)),
             Next::Head(head) => (head, None),
             Next::Incomplete => return None,
-            Next::Malformed(refusal) => {
-                self.refuse(&refusal, false, turn);
-                return Some(bytes.len());
-            }
+            Next::Malformed(refusal) => return self.refuse_malformed(&refusal, bytes, turn),
         };
         let refusal = match whole {
             Some(_) => None,
@@ -115,6 +113,20 @@ impl<'a, S: Service> Serving<'a, S> {
         let end = head.head_bytes + length;
         self.answer(&head, &bytes[head.head_bytes..end], end, turn);
         Some(end)
+    }
+
+    /// Refuses a request that cannot be understood, unless it is one of a later minor version.
+    #[cold]
+    fn refuse_malformed(&mut self, refusal: &Refusal, bytes: &[u8], turn: &Turn) -> Option<usize> {
+        if *refusal == Refusal::UnknownVersion
+            && let Some(at) = later_minor_version(bytes)
+        {
+            let mut known = bytes.to_vec();
+            known[at] = b'1';
+            return self.answer_next(&known, turn);
+        }
+        self.refuse(refusal, false, turn);
+        Some(bytes.len())
     }
 
     /// Lets in the body behind this head, unless it is let in already. False if another thread has
@@ -284,6 +296,11 @@ impl<'a, S: Service> Serving<'a, S> {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
         let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        if *refusal == Refusal::UnknownProtocol && !self.conn.is_spoken() {
+            // It is for a client that meant to begin with HTTP/2 (RFC 9113, section 3.4).
+            self.out.truncate(begin);
+            write_farewell(self.out, &refusal.to_string());
+        }
         self.finish(outcome, &mut trace, begin);
     }
 

@@ -239,20 +239,6 @@ impl Conn {
         self.receiving.is_empty() && self.parked.is_empty() && self.sending.is_empty()
     }
 
-    /// Tells of the streams that the client has given up while their requests were handed over.
-    pub(super) fn tell_resets(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        for Parked { place, respond, .. } in &mut self.parked {
-            if let Some(parked) = &mut **place
-                && let Some(watch) = &parked.watch
-                && respond.poll_reset(&mut context).is_ready()
-            {
-                watch.tell();
-                parked.watch = None;
-            }
-        }
-    }
-
     /// Takes out the request that is known by `key` and waits for the end of its hand-over.
     pub(super) fn take_parked(&mut self, key: u32) -> Option<Parked> {
         let at = self.parked.iter().position(|parked| parked.key == key)?;

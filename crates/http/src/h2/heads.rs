@@ -3,10 +3,33 @@
 use http::request::Parts;
 
 use crate::compression::Coding;
+use crate::h1::host::{BAD_HOST, is_host};
 use crate::h1::parse::{Framing, Head};
-use crate::limits::HEADERS_MAX;
 use crate::refusal::Refusal;
 use crate::request::Header;
+
+/// Headers that a usual request has at most: room for more is allocated.
+const HEADERS_USUAL: usize = 32;
+
+/// Room for the headers of one request.
+pub(super) struct HeadSpace<'b> {
+    usual: [Header<'b>; HEADERS_USUAL],
+    more: Vec<Header<'b>>,
+}
+
+impl<'b> HeadSpace<'b> {
+    pub(super) fn new() -> HeadSpace<'b> {
+        HeadSpace { usual: [httparse::EMPTY_HEADER; HEADERS_USUAL], more: Vec::new() }
+    }
+
+    fn room(&mut self, count: usize) -> &mut [Header<'b>] {
+        if count <= HEADERS_USUAL {
+            return &mut self.usual[..count];
+        }
+        self.more = vec![httparse::EMPTY_HEADER; count];
+        &mut self.more
+    }
+}
 
 /// The length that the client announced; a request need not have one.
 pub(super) fn body_length(parts: &Parts) -> Option<usize> {
@@ -23,27 +46,35 @@ fn coding_of(parts: &Parts) -> Option<Coding> {
 /// The head in the terms that HTTP/1.1 has for it.
 pub(super) fn head_of<'h, 'b>(
     parts: &'b Parts,
-    space: &'h mut [Header<'b>; HEADERS_MAX],
+    space: &'h mut HeadSpace<'b>,
     length: usize,
+    headers_max: usize,
 ) -> Result<Head<'h, 'b>, Refusal> {
     let path = parts.uri.path();
     // `CONNECT` has no path at all, and services know no other targets than HTTP/1.1 has.
     if !path.starts_with('/') && path != "*" {
         return Err(Refusal::Malformed("the request target is neither a path nor a URL"));
     }
-    let mut count = 0;
-    let authority = parts.uri.authority().filter(|_| !parts.headers.contains_key("host"));
+    let named = parts.headers.get("host");
+    if named.is_some_and(|host| !is_host(host.as_bytes())) {
+        return Err(Refusal::Malformed(BAD_HOST));
+    }
+    let authority = parts.uri.authority().filter(|_| named.is_none());
     let host = authority.map(|authority| ("host", authority.as_str().as_bytes()));
+    let count = parts.headers.len() + usize::from(host.is_some());
+    if count > headers_max {
+        return Err(Refusal::TooManyHeaders(headers_max));
+    }
     let fields = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    for (name, value) in fields.chain(host) {
-        let Some(header) = space.get_mut(count) else { return Err(Refusal::HeadTooLarge) };
-        (*header, count) = (Header { name, value }, count + 1);
+    let room = space.room(count);
+    for (header, (name, value)) in room.iter_mut().zip(fields.chain(host)) {
+        *header = Header { name, value };
     }
     Ok(Head {
         method: parts.method.as_str(),
         path,
         query: parts.uri.query(),
-        headers: &space[..count],
+        headers: room,
         head_bytes: 0,
         framing: Framing::Length(length),
         keep_alive: true,

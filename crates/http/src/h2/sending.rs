@@ -40,8 +40,10 @@ pub(super) enum Sent {
     Bytes(usize),
     /// These, and it was all.
     Last(usize),
-    /// The client has given the stream up, or we have.
+    /// The client has given the stream up.
     Gone,
+    /// Its source broke off.
+    Broken,
 }
 
 impl Sending {
@@ -58,7 +60,7 @@ impl Sending {
             self.pending = Bytes::from(piece);
             match filled {
                 Filled::More => {}
-                Filled::Waiting if self.pending.is_empty() => return Sent::Nothing,
+                Filled::Waiting if self.pending.is_empty() => return self.nothing(),
                 Filled::Waiting => {}
                 Filled::Last => {
                     let ticks = source.compress_ticks();
@@ -67,15 +69,14 @@ impl Sending {
                 }
                 Filled::Broken => {
                     self.stream.send_reset(Reason::INTERNAL_ERROR);
-                    return Sent::Gone;
+                    return Sent::Broken;
                 }
             }
         }
         self.stream.reserve_capacity(self.pending.len());
         let count = self.stream.capacity().min(self.pending.len());
         if count == 0 && !self.pending.is_empty() {
-            let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
-            return if closed.is_ready() { Sent::Gone } else { Sent::Nothing };
+            return self.nothing();
         }
         let piece = self.pending.split_to(count);
         let is_last = self.pending.is_empty() && self.source.is_none();
@@ -84,6 +85,12 @@ impl Sending {
             Ok(()) if is_last => Sent::Last(count),
             Ok(()) => Sent::Bytes(count),
         }
+    }
+
+    /// Nothing can be given now, unless the stream is gone.
+    fn nothing(&mut self) -> Sent {
+        let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
+        if closed.is_ready() { Sent::Gone } else { Sent::Nothing }
     }
 
     /// Notes the bytes that the client took of this one among `streams` that are sent.

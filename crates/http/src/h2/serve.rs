@@ -13,7 +13,7 @@ use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_phase};
 
 use super::conn::{BodyState, Conn, Parked, Polled, Receiving, Stream};
-use super::heads::{body_length, head_of};
+use super::heads::{HeadSpace, body_length, head_of};
 use super::sending::{Sending, Sent};
 use crate::accounts::{Arrival, Begun, Trace, Turn, saturating_u32};
 use crate::bodies::BodyHold;
@@ -22,8 +22,9 @@ use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::cuts::Cut;
 use crate::dispatch::{Call, Dispatcher, Served, hold_source};
+use crate::ending::Ending;
 use crate::h1::parse::Head;
-use crate::limits::{HEADERS_MAX, OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
+use crate::limits::{OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
 use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
 use crate::refusal::Refusal;
@@ -52,7 +53,7 @@ impl<S: Service> Serving<'_, S> {
         let mut is_over = self.take_requests(turn);
         self.take_bodies(turn);
         if had_input {
-            self.conn.tell_resets();
+            self.end_given_up();
         }
         // The rest is for all streams together.
         begin_request(Phase::Encode.label());
@@ -95,8 +96,9 @@ impl<S: Service> Serving<'_, S> {
     /// Notes a request whose body comes in.
     fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &Turn) {
         let length = body_length(&stream.parts);
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0))
+        let mut space = HeadSpace::new();
+        let headers_max = self.dispatcher.limits().headers;
+        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
             .map(|head| self.dispatcher.body_bytes_max(&head));
         match limit {
             Err(refusal) => self.refuse(stream, &refusal, turn),
@@ -151,8 +153,9 @@ impl<S: Service> Serving<'_, S> {
     }
 
     fn answer(&mut self, stream: Stream, body: &[u8], turn: &Turn) {
-        let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let head = match head_of(&stream.parts, &mut space, body.len()) {
+        let mut space = HeadSpace::new();
+        let headers_max = self.dispatcher.limits().headers;
+        let head = match head_of(&stream.parts, &mut space, body.len(), headers_max) {
             Ok(head) => head,
             Err(refusal) => return self.refuse(stream, &refusal, turn),
         };
@@ -249,7 +252,10 @@ impl<S: Service> Serving<'_, S> {
             .expect("a status that has a status line is one that the protocol knows");
         let is_whole = source.is_none() && self.body.is_empty();
         let bytes = Bytes::copy_from_slice(self.body);
-        if let Ok(mut stream) = respond.send_response(response, is_whole)
+        // Either fails only for a stream that the client has given up.
+        let sent = respond.send_response(response, is_whole);
+        let mut is_gone = sent.is_err();
+        if let Ok(mut stream) = sent
             && !is_whole
         {
             stream.reserve_capacity(bytes.len());
@@ -269,8 +275,11 @@ impl<S: Service> Serving<'_, S> {
                     trace,
                 });
             }
-            // It fails only for a stream that the client has given up.
-            let _ = stream.send_data(bytes, true);
+            is_gone = stream.send_data(bytes, true).is_err();
+        }
+        if is_gone {
+            let outcome = self.dispatcher.outcome_of(Ending::ClientGone);
+            return self.dispatcher.accounts.end(&mut trace, outcome);
         }
         let record = self.dispatcher.accounts.seal(&mut trace);
         self.conn.answered.push(record);
@@ -314,13 +323,14 @@ impl<S: Service> Serving<'_, S> {
                     self.conn.quiet_bytes = 0;
                     self.end_sending(sending);
                 }
-                Sent::Gone => self.end_sending(sending),
+                Sent::Gone => self.give_up(sending, Ending::ClientGone),
+                Sent::Broken => self.give_up(sending, Ending::Failed),
             }
         }
         moved
     }
 
-    /// Ends the account of a response that the protocol has in full, or whose stream is gone.
+    /// Ends the account of a response that the protocol has in full, but for its last stamp.
     fn end_sending(&mut self, sending: Sending) {
         let Sending { trace: Trace { mut timeline, facts }, is_counted, .. } = sending;
         let accounts = &self.dispatcher.accounts;
@@ -329,6 +339,27 @@ impl<S: Service> Serving<'_, S> {
         }
         timeline.stamp(Stamp::Encoded);
         self.conn.answered.push(accounts.recorder().seal(&timeline, facts));
+    }
+
+    /// Ends the account of a response that does not get out.
+    fn give_up(&self, sending: Sending, ending: Ending) {
+        let Sending { mut trace, is_counted, .. } = sending;
+        self.dispatcher.accounts.end(&mut trace, self.dispatcher.outcome_of(ending));
+        if is_counted {
+            self.dispatcher.accounts.uncount_in_flight();
+        }
+    }
+
+    /// Ends the requests that the client has given up while they were handed over, where their work
+    /// can end with them. They keep their places among those under way until it has.
+    fn end_given_up(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for Parked { place, respond, .. } in &mut self.conn.parked {
+            let is_watched = place.as_ref().as_ref().is_some_and(|parked| parked.watch.is_some());
+            if is_watched && respond.poll_reset(&mut context).is_ready() {
+                self.dispatcher.end_parked(place, Ending::ClientGone);
+            }
+        }
     }
 
     fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &Turn) {
@@ -373,7 +404,7 @@ impl<S: Service> Serving<'_, S> {
                 let cut = if is_stalled { Cut::ResponseStalled } else { Cut::ResponseSlow };
                 self.dispatcher.accounts.shared().cuts.stream(cut);
                 sending.stream.send_reset(Reason::CANCEL);
-                self.end_sending(sending);
+                self.give_up(sending, cut.into());
                 is_any = true;
             } else {
                 self.conn.sending.push_back(sending);
@@ -384,13 +415,17 @@ impl<S: Service> Serving<'_, S> {
 }
 
 /// Ends the accounts of the requests that are under way, when their connection ends.
-pub(crate) fn abandon<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S>) {
-    conn.parked.drain(..).for_each(|parked| dispatcher.abandon(parked.place));
-    for Sending { trace, is_counted, .. } in conn.sending.drain(..) {
-        dispatcher.accounts.abandon(&trace);
+pub(crate) fn end_streams<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S>, ending: Ending) {
+    conn.parked.drain(..).for_each(|mut parked| dispatcher.end_parked(&mut parked.place, ending));
+    let outcome = dispatcher.outcome_of(ending);
+    for Sending { mut trace, is_counted, .. } in conn.sending.drain(..) {
+        dispatcher.accounts.end(&mut trace, outcome);
         if is_counted {
             dispatcher.accounts.uncount_in_flight();
         }
+    }
+    for mut record in conn.take_answered().flatten() {
+        dispatcher.accounts.end_sealed(&mut record, outcome);
     }
 }
 
@@ -447,9 +482,10 @@ fn admit<S: Service>(
     let admission = match std::mem::replace(&mut receiving.state, BodyState::Judging) {
         BodyState::Judged(admission) => *admission,
         BodyState::Unasked => {
-            let mut space = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            let mut space = HeadSpace::new();
             let length = receiving.length.unwrap_or(0);
-            let head = head_of(&receiving.parts, &mut space, length)?;
+            let headers_max = dispatcher.limits().headers;
+            let head = head_of(&receiving.parts, &mut space, length, headers_max)?;
             let id = ConnectionId { stream: receiving.key, ..caller.id };
             dispatcher.admit(id, caller, &head)
         }

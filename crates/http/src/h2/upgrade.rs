@@ -16,6 +16,9 @@ pub(crate) const SWITCHING: &[u8] =
 
 /// Bytes that a frame may have which the client was not asked to take larger ones of.
 pub(super) const FRAME_BYTES_MAX: usize = 16 * 1024;
+/// The type of the frame of a farewell, and its error.
+const GOAWAY: u8 = 7;
+const PROTOCOL_ERROR: u32 = 1;
 /// The type of the frame, and its flags: it ends the headers and the stream.
 const HEADERS: u8 = 1;
 const END_STREAM_AND_HEADERS: u8 = 0x5;
@@ -61,6 +64,16 @@ pub(crate) fn synthetic_headers(head: &Head<'_, '_>) -> Option<Vec<u8>> {
     frame.extend(1_u32.to_be_bytes());
     frame.extend(block);
     Some(frame)
+}
+
+/// Appends the frame that ends a connection which did not begin as HTTP/2 does: GOAWAY, before any
+/// stream, with the text as its data for people to read (RFC 9113, section 6.8).
+pub(crate) fn write_farewell(out: &mut Vec<u8>, text: &str) {
+    let length = (8 + text.len() as u32).to_be_bytes();
+    out.extend_from_slice(&length[1..]);
+    out.extend([GOAWAY, 0]);
+    out.extend([0_u32, 0, PROTOCOL_ERROR].iter().flat_map(|word| word.to_be_bytes()));
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// A header that is not to be remembered, uncompressed (RFC 7541, section 6.2.2).

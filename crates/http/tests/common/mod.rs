@@ -16,15 +16,15 @@ use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
-    Admission, Applicant, BodySource, Certificates, CutFigures, Denial, Endpoint, Exchange, Filled,
-    Handled, Head, Limits, LinkTurn, Refusal, Request, Response, Server, ServerStats, Service,
-    Ticket, listen,
+    Admission, Applicant, BodySource, Certificates, CutFigures, Denial, Ending, Endpoint, Exchange,
+    Filled, Handled, Head, Limits, LinkTurn, Refusal, Request, Response, Server, ServerStats,
+    Service, Ticket, listen,
 };
 use pellucid_thread::Panicked;
 
 const NAMES: Names = Names {
     operations: &["echo", "refused"],
-    outcomes: &["ok"],
+    outcomes: &["ok", "client_gone", "cut", "timed_out", "failed"],
     parts: &["nothing"],
     other_parts: &[],
 };
@@ -307,6 +307,10 @@ impl Service for Echo {
             turn.complete(ticket, count.clone().into_bytes());
         }
         false
+    }
+
+    fn outcome_of(&self, ending: Ending) -> u8 {
+        1 + ending as u8
     }
 
     fn facts_of_refusal(&self, _refusal: &Refusal) -> RequestFacts {

@@ -169,6 +169,9 @@ struct Settings {
     /// Largest head of a request: request line and headers [default: 16K].
     #[arg(long, env = "PELLUCID_HEAD_MAX")]
     head_max: Option<Size>,
+    /// Most lines of headers of a request, up to 128 [default: 64].
+    #[arg(long, env = "PELLUCID_HEADERS_MAX")]
+    headers_max: Option<usize>,
     /// Smallest body that is compressed for clients that ask for it [default: 4K; 0 for none].
     #[arg(long, env = "PELLUCID_COMPRESS_FROM")]
     compress_from: Option<Size>,

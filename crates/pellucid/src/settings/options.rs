@@ -6,8 +6,8 @@ use std::time::Duration;
 use pellucid_server::access::{Authentication, Secret};
 use pellucid_server::{
     Accounting, Acknowledgement, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
-    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HandOver, NodeList,
-    NodeUrl, ServerOptions, TlsFiles, TopologyError,
+    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HEADERS_MAX, HandOver,
+    NodeList, NodeUrl, ServerOptions, TlsFiles, TopologyError,
 };
 
 use crate::Failure;
@@ -55,6 +55,7 @@ impl Settings {
             value_max: size(options.embedded.value_bytes_max),
             batch_max: size(options.batch_bytes_max),
             head_max: size(limits.head_bytes),
+            headers_max: Some(limits.headers),
             compress_from: size(limits.compressed_from_bytes),
             compress_documents_from: size(options.documents.compressed_from_bytes),
             query_runtime_max: Some(Span(options.documents.query_runtime_max)),
@@ -190,6 +191,10 @@ impl Settings {
         options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);
         let limits = &mut options.limits;
         limits.head_bytes = self.head_max.map_or(limits.head_bytes, bytes);
+        limits.headers = self.headers_max.unwrap_or(limits.headers);
+        if limits.headers > HEADERS_MAX {
+            return Err(Failure::usage(format!("--headers-max is {HEADERS_MAX} at most")));
+        }
         limits.compressed_from_bytes =
             self.compress_from.map_or(limits.compressed_from_bytes, bytes);
         limits.set_connections(self.connections_max.unwrap_or(limits.connections));

@@ -50,7 +50,10 @@ impl AdminApi {
 }
 
 /// Says that the server serves.
-pub(crate) fn status(_: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
+    if api.cluster.as_deref().is_some_and(|cluster| !cluster.is_settled()) {
+        return Ok(Reply::busy("connecting to the other nodes").into());
+    }
     Ok(Reply::line(200, "serving").into())
 }
 

@@ -16,6 +16,7 @@ use super::owner_reply::{Forwarded, OwnerReply, refusal_of};
 use super::serve::Owner;
 use super::served::Served;
 use crate::answer::{Handling, Later};
+use crate::names::Outcome as End;
 use crate::reply::{Body, Failure, Reply};
 
 /// The number of the link that is a timer.
@@ -183,9 +184,6 @@ impl Links {
                 callers.ready(slot, unread, registry, &mut |reply, ask| {
                     owner.serve(cluster, messenger, turn, reply, &ask)
                 });
-                while let Some(node) = callers.next_met() {
-                    peers.retry_soon(node);
-                }
             }
         }
     }
@@ -208,13 +206,17 @@ impl Links {
                 bring(context, outcome, buffers, turn);
             });
         }
+        let recorder = turn.recorder();
         if callers.is_dirty() {
-            let recorder = turn.recorder();
             callers.settle(turn.registry(), &mut |record, written| {
                 if let Some(mut record) = record {
-                    recorder.record_sealed(&mut record, Some(written));
+                    recorder.record_sealed(&mut record, written);
                 }
             });
+        }
+        for mut record in callers.take_unsent().flatten() {
+            record.facts.outcome = End::ClientGone as u8;
+            recorder.record_sealed(&mut record, recorder.now());
         }
         is_more
     }

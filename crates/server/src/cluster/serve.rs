@@ -105,7 +105,7 @@ impl Owner {
         callers: &mut Callers<Sink>,
         turn: &LinkTurn<'_, Later>,
     ) {
-        let Served { caller, id, mut timeline, facts, flight, arrival } = served;
+        let Served { caller, id, mut timeline, mut facts, flight, arrival } = served;
         let recorder = turn.recorder();
         recorder.take_back(&timeline, flight);
         arrival.add_to(&mut timeline);
@@ -114,6 +114,7 @@ impl Owner {
             answer(self.parts, reply, recorder, id, &mut timeline, facts, arrival.result);
         });
         if answered.is_none() {
+            facts.outcome = Outcome::ClientGone as u8;
             recorder.record(&timeline, facts);
         }
     }

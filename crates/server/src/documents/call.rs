@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pellucid_document::{DocumentError, ErrorNumber};
-use pellucid_http::{ClientWatch, Request};
+use pellucid_http::{ClientWatch, Request, plain_tag};
 use pellucid_value::{ObjectRef, Ref, json, packed};
 use serde_json::{Map, Value};
 
@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
         let header = |name| request.header(name).map(Cow::Borrowed);
         Call {
             route: target.route,
-            method: Method::of(request.method),
+            method: target.route.method_of(Method::of(request.method)),
             parts: target.path.take().unwrap_or_default(),
             path: Cow::Borrowed(request.path),
             query: request.query.map(Cow::Borrowed),
@@ -213,12 +213,12 @@ pub(crate) fn open(packed: &[u8]) -> Ref<'_> {
     packed::open(packed).unwrap_or(Ref::Null)
 }
 
-/// Takes quotes off an entity tag.
+/// Takes quotes, and the coding of the body that it came with, off an entity tag.
 fn unquoted(tag: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let Cow::Borrowed(bytes) = tag else { return tag };
     let bytes = bytes.trim_ascii();
     let inner = |quote: u8| bytes.strip_prefix(&[quote])?.strip_suffix(&[quote]);
-    Cow::Borrowed(inner(b'"').or_else(|| inner(b'\'')).unwrap_or(bytes))
+    Cow::Borrowed(plain_tag(inner(b'"').or_else(|| inner(b'\'')).unwrap_or(bytes)).0)
 }
 
 #[cfg(test)]

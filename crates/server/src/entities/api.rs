@@ -11,7 +11,7 @@ use pellucid_store::{
 };
 
 use super::batch;
-use super::conditions::{ReadConditions, condition_of_write};
+use super::conditions::{ReadConditions, WriteHeaders};
 use super::lifetime::lifetime_ms;
 use super::pieces::RangeWalk;
 use super::ranges::{Query, form_of};
@@ -20,7 +20,7 @@ use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::Operation;
-use crate::query::{number_parameter, only_parameter, parameter, text_parameter};
+use crate::query::{check_parameters, number_parameter, only_parameter, parameter, text_parameter};
 use crate::reply::{Failure, Reply};
 
 /// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
@@ -51,9 +51,26 @@ pub(crate) struct AskedWrite {
 }
 
 impl EntityApi {
-    /// Finds the entity that the request names.
-    pub(crate) fn named<'q>(&self, request: &Request<'q>) -> Result<Named<'q>, String> {
+    /// Finds the entity that the request names, by the parameters that its route has.
+    pub(crate) fn named<'q>(
+        &self,
+        request: &Request<'q>,
+        known: &[&str],
+    ) -> Result<Named<'q>, String> {
+        // Nearly every request has the key as its only parameter.
+        if only_parameter(request.query, "id").is_some() {
+            return Ok(Named { key: key_of(request)?, store: None });
+        }
+        check_parameters(request.query, known)?;
         Ok(Named { key: key_of(request)?, store: self.store_of(request)? })
+    }
+
+    /// Judges a batch by the head of its request.
+    pub(crate) fn check_batch(&self, request: &Request<'_>) -> Result<(), Failure> {
+        WriteHeaders::of(request).check_body()?;
+        self.acknowledgement(request)?;
+        self.store_of(request)?;
+        Ok(())
     }
 
     /// Answers a request for one entity.
@@ -95,8 +112,12 @@ impl EntityApi {
         &self,
         request: &Request<'_>,
         is_put: bool,
-    ) -> Result<AskedWrite, String> {
-        let condition = condition_of_write(request)?;
+    ) -> Result<AskedWrite, Failure> {
+        let headers = WriteHeaders::of(request);
+        if is_put {
+            headers.check_body()?;
+        }
+        let condition = headers.condition()?;
         let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
         let acknowledgement = self.acknowledgement(request)?;
         Ok(AskedWrite { condition, lifetime_ms, acknowledgement })
@@ -186,8 +207,7 @@ impl EntityApi {
     /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
     /// the server's own.
     pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
-        // Nearly every request has the key as its only parameter.
-        if request.query.is_none() || only_parameter(request.query, "id").is_some() {
+        if request.query.is_none() {
             return Ok(None);
         }
         let acknowledged = number_parameter(request.query, "ack")?;

@@ -1,18 +1,21 @@
 //! Conditional requests (RFC 9110, section 13). An entry's ETag is its sequence number in quotes.
 
-use pellucid_http::Request;
+use pellucid_http::{Request, plain_tag};
 use pellucid_store::{Condition, Head};
+
+use crate::reply::Failure;
 
 /// The verdict of the conditions on a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Proceed,
-    NotModified,
+    /// The client has it, in the coding whose tag ends so.
+    NotModified(&'static str),
     PreconditionFailed,
 }
 
-/// The conditions of a read.
-#[derive(Debug)]
+/// The conditions of a read. Headers in several lines are one list (RFC 9110, section 5.3).
+#[derive(Debug, Default)]
 pub(crate) struct ReadConditions {
     if_match: Option<Tags>,
     if_none_match: Option<Tags>,
@@ -21,76 +24,179 @@ pub(crate) struct ReadConditions {
 impl ReadConditions {
     #[inline]
     pub(crate) fn of(request: &Request<'_>) -> ReadConditions {
-        ReadConditions {
-            if_match: request.header("if-match").map(|list| Tags::of(list, false)),
-            if_none_match: request.header("if-none-match").map(|list| Tags::of(list, true)),
+        let mut conditions = ReadConditions::default();
+        for header in request.headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            match header.name.len() {
+                8 if is("if-match") => {
+                    conditions.if_match.get_or_insert_default().add(header.value, false);
+                }
+                13 if is("if-none-match") => {
+                    conditions.if_none_match.get_or_insert_default().add(header.value, true);
+                }
+                _ => {}
+            }
         }
+        conditions
     }
 
     /// Judges the conditions on the entry that was found.
     pub(crate) fn judge(&self, found: Option<&Head>) -> Verdict {
         let sequence = found.map(|head| head.sequence);
-        if self.if_match.as_ref().is_some_and(|tags| !tags.match_any(sequence)) {
+        if self.if_match.as_ref().is_some_and(|tags| tags.matching(sequence).is_none()) {
             return Verdict::PreconditionFailed;
         }
-        match &self.if_none_match {
-            Some(tags) if tags.match_any(sequence) => Verdict::NotModified,
-            _ => Verdict::Proceed,
-        }
+        let listed = self.if_none_match.as_ref().and_then(|tags| tags.matching(sequence));
+        listed.map_or(Verdict::Proceed, Verdict::NotModified)
     }
 }
+
+/// A tag of ours: the sequence number, and the end of the tag of a coded body.
+type Tag = (u64, &'static str);
 
 /// A list of ETags. Those that are none of ours match nothing, and are left out.
 #[derive(Debug, Default)]
 struct Tags {
     /// `*` is among them.
     is_any: bool,
-    /// The first, as most lists have one; zero is no sequence number.
-    first: u64,
-    others: Vec<u64>,
+    /// The first, as most lists have one.
+    first: Option<Tag>,
+    others: Vec<Tag>,
 }
 
 impl Tags {
-    fn of(list: &[u8], weakly: bool) -> Tags {
-        let mut tags = Tags::default();
-        for tag in list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+    fn add(&mut self, list: &[u8], weakly: bool) {
+        for tag in items(list) {
             let tag = if weakly { tag.strip_prefix(b"W/").unwrap_or(tag) } else { tag };
-            tags.is_any |= tag == b"*";
-            match unquoted(tag).and_then(sequence_of) {
+            self.is_any |= tag == b"*";
+            match unquoted(tag).and_then(tag_of) {
                 None => {}
-                Some(sequence) if tags.first == 0 => tags.first = sequence,
-                Some(sequence) => tags.others.push(sequence),
+                Some(tag) if self.first.is_none() => self.first = Some(tag),
+                Some(tag) => self.others.push(tag),
             }
         }
-        tags
     }
 
-    fn match_any(&self, sequence: Option<u64>) -> bool {
-        sequence.is_some_and(|sequence| {
-            self.is_any || self.first == sequence || self.others.contains(&sequence)
-        })
+    /// The end of the tag among them that matches an entry with this sequence number.
+    fn matching(&self, sequence: Option<u64>) -> Option<&'static str> {
+        let sequence = sequence?;
+        let mut tags = self.first.iter().chain(&self.others);
+        let found = tags.find(|(of, _)| *of == sequence).map(|(_, coding)| *coding);
+        found.or(self.is_any.then_some(""))
     }
 }
 
-/// The condition of a write.
-///
-/// # Errors
-/// If a store cannot judge the headers in one step.
-pub(crate) fn condition_of_write(request: &Request<'_>) -> Result<Condition, String> {
-    let matching = request.header("if-match").map(<[u8]>::trim_ascii);
-    let none_matching = request.header("if-none-match").map(<[u8]>::trim_ascii);
-    match (matching, none_matching) {
-        (None, None) => Ok(Condition::None),
-        (Some(b"*"), None) => Ok(Condition::Present),
-        (None, Some(b"*")) => Ok(Condition::Absent),
-        // A weak tag never matches strongly, and no entry has the sequence number zero.
-        (Some(tag), None) if tag.starts_with(b"W/") => Ok(Condition::Sequence(0)),
-        (Some(tag), None) => match unquoted(tag) {
-            Some(tag) => Ok(Condition::Sequence(sequence_of(tag).unwrap_or(0))),
-            None => Err("If-Match takes `*` or one quoted ETag here".to_owned()),
-        },
-        (None, Some(_)) => Err("If-None-Match takes only `*` here".to_owned()),
-        (Some(_), Some(_)) => Err("If-Match and If-None-Match cannot be combined here".to_owned()),
+/// The items of a list, of which empty ones do not count (RFC 9110, section 5.6.1).
+fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
+}
+
+/// The tags that a write names in one of its headers, in however many lines.
+#[derive(Default)]
+struct WriteTags {
+    is_any: bool,
+    /// The one of ours that was named.
+    sequence: Option<u64>,
+    /// Two of ours were named.
+    are_several: bool,
+    /// Something is no tag.
+    is_malformed: bool,
+    /// Anything was named.
+    is_given: bool,
+}
+
+impl WriteTags {
+    fn add(&mut self, list: &[u8]) {
+        for item in items(list) {
+            self.is_given = true;
+            if item == b"*" {
+                self.is_any = true;
+                continue;
+            }
+            // A weak tag never matches strongly.
+            let weak = item.strip_prefix(b"W/");
+            match (weak.is_some(), unquoted(weak.unwrap_or(item))) {
+                (_, None) => self.is_malformed = true,
+                (true, Some(_)) => {}
+                (false, Some(inner)) => {
+                    let Some((sequence, _)) = tag_of(inner) else { continue };
+                    self.are_several |= self.sequence.is_some_and(|other| other != sequence);
+                    self.sequence = Some(sequence);
+                }
+            }
+        }
+    }
+}
+
+/// The headers of a write that say which entry it may replace, and by what.
+#[derive(Default)]
+pub(crate) struct WriteHeaders {
+    if_match: Option<WriteTags>,
+    if_none_match: Option<WriteTags>,
+    /// The body is a part of a value.
+    is_partial: bool,
+    /// The body is coded.
+    is_coded: bool,
+}
+
+impl WriteHeaders {
+    pub(crate) fn of(request: &Request<'_>) -> WriteHeaders {
+        let mut this = WriteHeaders::default();
+        for header in request.headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            match header.name.len() {
+                8 if is("if-match") => this.if_match.get_or_insert_default().add(header.value),
+                13 if is("if-none-match") => {
+                    this.if_none_match.get_or_insert_default().add(header.value);
+                }
+                13 if is("content-range") => this.is_partial = true,
+                16 if is("content-encoding") => {
+                    this.is_coded |=
+                        items(header.value).any(|item| !item.eq_ignore_ascii_case(b"identity"));
+                }
+                _ => {}
+            }
+        }
+        this
+    }
+
+    /// The condition of the write.
+    ///
+    /// # Errors
+    /// If a store cannot judge the headers in one step.
+    pub(crate) fn condition(&self) -> Result<Condition, String> {
+        match (&self.if_match, &self.if_none_match) {
+            (None, None) => Ok(Condition::None),
+            (Some(tags), None) if tags.is_malformed || !tags.is_given => {
+                Err("If-Match takes `*` or quoted ETags".to_owned())
+            }
+            (Some(tags), None) if tags.is_any => Ok(Condition::Present),
+            (Some(tags), None) if tags.are_several => {
+                Err("If-Match takes `*` or one ETag of an entity here".to_owned())
+            }
+            // No entry has the sequence number zero.
+            (Some(tags), None) => Ok(Condition::Sequence(tags.sequence.unwrap_or(0))),
+            (None, Some(tags)) if tags.is_any && tags.sequence.is_none() => Ok(Condition::Absent),
+            (None, Some(_)) => Err("If-None-Match takes only `*` here".to_owned()),
+            (Some(_), Some(_)) => {
+                Err("If-Match and If-None-Match cannot be combined here".to_owned())
+            }
+        }
+    }
+
+    /// Refuses a body that is not the whole value as it is.
+    ///
+    /// # Errors
+    /// 400 for a part of it (RFC 9110, section 14.5), 415 for a coded one (section 8.4).
+    pub(crate) fn check_body(&self) -> Result<(), Failure> {
+        if self.is_partial {
+            return Err("a body is a whole value: there is no Content-Range".to_owned().into());
+        }
+        if self.is_coded {
+            let line = "a body is taken as it is: there is no Content-Encoding but `identity`";
+            return Err(Failure::Refused(415, line.into()));
+        }
+        Ok(())
     }
 }
 
@@ -99,11 +205,12 @@ fn unquoted(tag: &[u8]) -> Option<&[u8]> {
     (!inner.contains(&b'"')).then_some(inner)
 }
 
-/// The sequence number that an ETag of ours stands for; nothing for a tag that is none of ours.
-fn sequence_of(tag: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(tag).ok()?;
+/// The tag of ours that this is the inner part of; nothing for one that is none of ours.
+fn tag_of(inner: &[u8]) -> Option<Tag> {
+    let (plain, coding) = plain_tag(inner);
+    let text = std::str::from_utf8(plain).ok()?;
     let ours = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-    if ours { text.parse().ok() } else { None }
+    if ours { text.parse().ok().map(|sequence| (sequence, coding)) } else { None }
 }
 
 #[cfg(test)]
@@ -125,28 +232,43 @@ mod tests {
     #[test]
     fn reads() {
         use Verdict::{NotModified, PreconditionFailed, Proceed};
+        let not_modified = NotModified("");
         assert_eq!(read(&[], Some(7)), Proceed);
-        assert_eq!(read(&[("If-None-Match", "\"7\"")], Some(7)), NotModified);
-        assert_eq!(read(&[("if-none-match", "W/\"7\"")], Some(7)), NotModified);
-        assert_eq!(read(&[("If-None-Match", "\"6\", \"7\"")], Some(7)), NotModified);
-        assert_eq!(read(&[("If-None-Match", "*")], Some(7)), NotModified);
+        assert_eq!(read(&[("If-None-Match", "\"7\"")], Some(7)), not_modified);
+        assert_eq!(read(&[("if-none-match", "W/\"7\"")], Some(7)), not_modified);
+        assert_eq!(read(&[("If-None-Match", "\"6\", \"7\"")], Some(7)), not_modified);
+        assert_eq!(read(&[("If-None-Match", "*")], Some(7)), not_modified);
         assert_eq!(read(&[("If-None-Match", "*")], None), Proceed);
         assert_eq!(read(&[("If-None-Match", "7")], Some(7)), Proceed);
         assert_eq!(read(&[("If-Match", "\"7\"")], Some(7)), Proceed);
         assert_eq!(read(&[("If-Match", "W/\"7\"")], Some(7)), PreconditionFailed);
         assert_eq!(read(&[("If-Match", "\"07\"")], Some(7)), PreconditionFailed);
         assert_eq!(read(&[("If-Match", "*")], None), PreconditionFailed);
+        let two = |name| [(name, "\"6\""), (name, "\"7\"")];
+        assert_eq!(read(&two("If-None-Match"), Some(7)), not_modified, "two lines, one list");
+        assert_eq!(read(&two("If-Match"), Some(7)), Proceed);
+        assert_eq!(read(&[("If-Match", "\"7+gzip\"")], Some(7)), Proceed);
+        let coded = NotModified("+gzip");
+        assert_eq!(read(&[("If-None-Match", "\"7+gzip\"")], Some(7)), coded);
     }
 
     #[test]
     fn writes() {
-        let write = |headers: &[(&str, &str)]| with(headers, condition_of_write);
+        let write = |headers: &[(&str, &str)]| {
+            with(headers, |request| WriteHeaders::of(request).condition())
+        };
         assert_eq!(write(&[]), Ok(Condition::None));
         assert_eq!(write(&[("If-Match", "*")]), Ok(Condition::Present));
         assert_eq!(write(&[("If-Match", " \"12\" ")]), Ok(Condition::Sequence(12)));
         assert_eq!(write(&[("If-Match", "\"other\"")]), Ok(Condition::Sequence(0)));
         assert_eq!(write(&[("If-Match", "W/\"12\"")]), Ok(Condition::Sequence(0)));
         assert_eq!(write(&[("If-None-Match", "*")]), Ok(Condition::Absent));
+        assert_eq!(write(&[("If-Match", "\"12+gzip\"")]), Ok(Condition::Sequence(12)));
+        let two = |other| write(&[("If-Match", "\"1\""), ("if-match", other)]);
+        assert_eq!(two("\"foreign\", W/\"2\""), Ok(Condition::Sequence(1)));
+        assert_eq!(two("*"), Ok(Condition::Present));
+        assert!(two("\"2\"").is_err() && two("2").is_err());
+        assert!(write(&[("If-Match", " , ")]).is_err());
         assert!(write(&[("If-Match", "\"1\", \"2\"")]).is_err());
         assert!(write(&[("If-Match", "12")]).is_err());
         assert!(write(&[("If-None-Match", "\"1\"")]).is_err());

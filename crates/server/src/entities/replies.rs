@@ -28,15 +28,19 @@ pub(crate) fn head_reply(head: Option<Head>, conditions: &ReadConditions) -> Rep
 
 /// The reply to a read, up to its body.
 fn read_reply(head: Option<&Head>, conditions: &ReadConditions) -> Reply {
-    let (status, content_type) = match (conditions.judge(head), head) {
+    let verdict = conditions.judge(head);
+    let (status, content_type) = match (verdict, head) {
         (Verdict::PreconditionFailed, _) => (412, None),
-        (Verdict::NotModified, _) => (304, None),
+        (Verdict::NotModified(_), _) => (304, None),
         (Verdict::Proceed, None) => (404, None),
         (Verdict::Proceed, Some(_)) => (200, Some(BYTES)),
     };
     let mut reply = Reply { content_type, version: head.map(Version::of), ..Reply::empty(status) };
-    if status == 304 {
+    if let Verdict::NotModified(coding) = verdict {
         reply.body = Body::None;
+        if let Some(version) = &mut reply.version {
+            version.coding = coding;
+        }
     }
     reply
 }
@@ -54,7 +58,7 @@ impl WriteReply {
     pub(crate) fn of(self, Written { sequence }: Written) -> Reply {
         match self {
             WriteReply::Put => {
-                let version = Some(Version { sequence, written_at_ms: None });
+                let version = Some(Version { sequence, written_at_ms: None, coding: "" });
                 Reply { version, ..Reply::empty(201) }
             }
             WriteReply::Delete => Reply::empty(202),

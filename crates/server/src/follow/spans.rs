@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use crate::follow::context::TraceContext;
 use crate::follow::traced::Trace;
+use crate::names::Outcome;
 
 /// Kinds of spans, by their numbers in the protocol.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
-/// The status of a span whose request failed on our side.
+/// The status of a span whose request failed on our side, or was given up there.
 const ERROR: u8 = 2;
 
 /// Tells wall time for readings of the clock.
@@ -77,7 +78,8 @@ pub(crate) fn spans(record: &Record, trace: &Trace, names: Names, anchor: &Ancho
     if context.parent != 0 {
         own["parentSpanId"] = format!("{:016x}", context.parent).into();
     }
-    if facts.status >= 500 {
+    let is_ours = [Outcome::Failed, Outcome::Cut, Outcome::TimedOut];
+    if facts.status >= 500 || is_ours.iter().any(|outcome| *outcome as u8 == facts.outcome) {
         own["status"] = json!({ "code": ERROR });
     }
     let mut spans = vec![own];

@@ -19,7 +19,7 @@ pub(crate) enum Method {
 
 impl Method {
     /// The methods that routes have, in the order in which `Allow` names them.
-    const ALL: [Method; 7] = [
+    pub(crate) const ALL: [Method; 7] = [
         Method::Get,
         Method::Head,
         Method::Post,

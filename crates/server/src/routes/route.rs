@@ -24,6 +24,8 @@ pub(crate) struct Route {
     pub(crate) path: &'static [&'static str],
     /// The parameter whose presence tells the route from the next one of the same path.
     pub(crate) parameter: Option<&'static str>,
+    /// The parameters that it knows, where all others are refused.
+    pub(crate) parameters: Option<&'static [&'static str]>,
     /// A line of description.
     pub(crate) about: &'static str,
     /// The operation that it is accounted for as.
@@ -87,6 +89,8 @@ pub(crate) enum Handler {
     Profile(ProfileHandler),
     /// The methods that browsers may use from pages of other origins.
     Preflight,
+    /// The methods of the server (`OPTIONS *`).
+    Methods,
     /// A token for a name and a password, which waits for its turn to be verified.
     LogIn,
     Documents(DocumentHandler),
@@ -172,6 +176,7 @@ impl Route {
             methods: Methods::of(methods),
             path,
             parameter: None,
+            parameters: None,
             about,
             operation: Operation::Unknown,
             need: Need::Account,
@@ -249,6 +254,18 @@ impl Route {
 
     pub(super) const fn for_documents(self) -> Route {
         Route { needs_documents: true, ..self }
+    }
+
+    /// A row that refuses all parameters but these.
+    pub(super) const fn knows(self, parameters: &'static [&'static str]) -> Route {
+        Route { parameters: Some(parameters), ..self }
+    }
+
+    /// The method that a handler has to look at: a HEAD is answered as a GET where there is no row
+    /// for it.
+    pub(crate) fn method_of(&self, asked: Method) -> Method {
+        let is_get = asked == Method::Head && !self.methods.has(Method::Head);
+        if is_get { Method::Get } else { asked }
     }
 
     pub(super) const fn if_given(self, parameter: &'static str) -> Route {

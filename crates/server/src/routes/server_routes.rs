@@ -11,12 +11,19 @@ use crate::reply::Reply;
 
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
-    entity(Get, "Reads an entity.", Operation::EntityGet).to_entity(Read),
-    entity(Head, "Tells an entity's revision and length.", Operation::EntityHead).to_entity(Read),
+    entity(Get, "Reads an entity.", Operation::EntityGet)
+        .knows(&["id", "ack", "from"])
+        .to_entity(Read),
+    entity(Head, "Tells an entity's revision and length.", Operation::EntityHead)
+        .knows(&["id", "ack", "from"])
+        .to_entity(Read),
     entity(Put, "Writes an entity.", Operation::EntityPut)
+        .knows(&["id", "ttl", "sync", "ack", "from"])
         .with_body(BodyLimit::Value)
         .to_entity(Write),
-    entity(Delete, "Removes an entity.", Operation::EntityDelete).to_entity(Write),
+    entity(Delete, "Removes an entity.", Operation::EntityDelete)
+        .knows(&["id", "sync", "ack", "from"])
+        .to_entity(Write),
 ];
 
 const fn entity(method: Method, about: &'static str, operation: Operation) -> Route {
@@ -27,16 +34,20 @@ const fn entity(method: Method, about: &'static str, operation: Operation) -> Ro
 pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)
+        .knows(&["start", "end", "limit", "reverse", "cluster", "ack", "from"])
         .to(Need::Entities(Read), Handler::Range),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
+        .knows(&["sync", "ack", "from"])
         .with_body(BodyLimit::Batch)
         .to(Need::Entities(Write), Handler::Batch),
     Route::on(&[Get, Head], &["v0", "status"], "Says whether the server serves.")
         .counts_as(Operation::Status)
+        .knows(&[])
         .to_admin(Need::Open, admin::status),
     Route::on(&[Get], &["v0", "cluster"], "Shows the nodes of the cluster.")
         .counts_as(Operation::Admin)
+        .knows(&[])
         .to_admin(Need::Account, admin::cluster_page),
     Route::on(&[Get], &["v0", "cluster", "peer"], "Takes another node in.")
         .counts_as(Operation::Admin)

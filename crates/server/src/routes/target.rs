@@ -1,13 +1,18 @@
 //! The route of a request, and what its path says beside that.
 
 use super::methods::{Method, Methods};
+use super::need::Need;
 use super::path::Path;
-use super::route::{BodyLimit, Missing, OTHER_BODY_BYTES_MAX, Route};
+use super::route::{BodyLimit, Handler, Missing, OTHER_BODY_BYTES_MAX, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
+use crate::names::Operation;
 
 /// The path of entities: looked for first, as most requests are for them.
 const ENTITY_PATH: &str = "/v0/entity";
 
+static OPTIONS: Route = Route::on(&[Method::Options], &[], "Tells the methods of the server.")
+    .counts_as(Operation::Status)
+    .to(Need::Open, Handler::Methods);
 static NO_PATH: Route = Route::missing(Missing::Path);
 static NO_ENCODING: Route = Route::missing(Missing::Encoding);
 static NO_END: Route = Route::missing(Missing::Superfluous);
@@ -32,6 +37,9 @@ impl<'a> Target<'a> {
     #[inline]
     pub(crate) fn of(method: &str, path: &'a str, query: Option<&str>) -> Target<'a> {
         if path != ENTITY_PATH {
+            if path == "*" && method == "OPTIONS" {
+                return Target::at(&OPTIONS);
+            }
             return Target::elsewhere(Method::of(method), path, query);
         }
         let route = match method {
@@ -52,13 +60,16 @@ impl<'a> Target<'a> {
     fn elsewhere(method: Method, text: &'a str, query: Option<&str>) -> Target<'a> {
         let Some(path) = Path::of(text) else { return Target::at(&NO_ENCODING) };
         // Most of what comes here is for documents.
-        let mut routes = DOCUMENT_ROUTES.iter().chain(SERVER_ROUTES).chain(&ENTITY_ROUTES);
-        let is_it = |route: &&Route| {
-            route.methods.has(method)
-                && route.fits(&path)
-                && route.parameter.is_none_or(|name| is_given(query, name))
+        let find = |method| {
+            let mut routes = DOCUMENT_ROUTES.iter().chain(SERVER_ROUTES).chain(&ENTITY_ROUTES);
+            routes.find(|route: &&Route| {
+                route.methods.has(method)
+                    && route.fits(&path)
+                    && route.parameter.is_none_or(|name| is_given(query, name))
+            })
         };
-        match routes.find(is_it) {
+        let found = find(method);
+        match found.or_else(|| (method == Method::Head).then(|| find(Method::Get)).flatten()) {
             Some(route) => Target { path: Some(path), ..Target::at(route) },
             None => Target::missing(&path),
         }
@@ -67,6 +78,10 @@ impl<'a> Target<'a> {
     fn missing(path: &Path<'_>) -> Target<'a> {
         let others = || all().filter(|route| route.fits(path) && !route.is_preflight());
         let allowed = others().fold(Methods::NONE, |all, route| all.with(route.methods));
+        let allowed = match allowed.has(Method::Get) {
+            true => allowed.with(Methods::of(&[Method::Head])),
+            false => allowed,
+        };
         if allowed != Methods::NONE {
             let is_of_documents = others().all(Route::is_of_documents);
             let route = if is_of_documents { &NO_DOCUMENT_METHOD } else { &NO_METHOD };

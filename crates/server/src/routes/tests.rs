@@ -2,6 +2,7 @@
 
 use crate::names::Operation;
 
+use super::methods::Method;
 use super::route::{BodyLimit, Handler, Missing};
 use super::{Target, all};
 
@@ -30,6 +31,16 @@ fn every_row_is_found_by_its_path() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn a_head_is_taken_where_a_get_is() {
+    for route in all().filter(|route| route.methods.has(Method::Get)) {
+        let path = example(route.path, "/y");
+        let found = Target::of("HEAD", &path, route.parameter).route;
+        assert!(found.path == route.path && found.need.to_string() == route.need.to_string());
+        assert!(found.methods.has(found.method_of(Method::Head)), "{path}");
     }
 }
 
@@ -104,11 +115,11 @@ fn what_has_no_route_says_why() {
         ("POST", "/v0/entity", page, "GET, HEAD, PUT, DELETE"),
         ("get", "/v0/entity", page, "GET, HEAD, PUT, DELETE"),
         ("POST", "/v0/status", page, "GET, HEAD"),
-        ("DELETE", "/_admin/account", page, "GET"),
-        ("OPTIONS", "/_admin/account", page, "GET"),
+        ("DELETE", "/_admin/account", page, "GET, HEAD"),
+        ("OPTIONS", "/_admin/account", page, "GET, HEAD"),
         ("PUT", "/_api/version", call, "GET, HEAD"),
         ("TRACE", "/_open/auth", call, "POST"),
-        ("PUT", "/_api/database", call, "GET, POST"),
+        ("PUT", "/_api/database", call, "GET, HEAD, POST"),
         ("GET", "/v0/entity/", Path, ""),
         ("GET", "/v0", Path, ""),
         ("GET", "/V0/entity", Path, ""),

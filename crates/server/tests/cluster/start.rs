@@ -1,8 +1,10 @@
 //! What a store must not have to become a node of a cluster: nothing in it may be out of reach
 //! afterwards.
 
-use crate::common::Client;
+use std::time::{Duration, Instant};
+
 use crate::common::nodes::{Nodes, PATIENCE, free_addresses, list_of, options, try_start};
+use crate::common::{Client, entity};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_server::ServerOptions;
@@ -78,4 +80,45 @@ fn keys_that_a_guest_has_put_keep_a_node_from_another_list() {
     // The other node's share of that table is empty.
     let (server, _) = start(0).unwrap();
     server.stop().unwrap();
+}
+
+/// Until its own next attempt, half a second later at most, a node took another for unreachable that
+/// had called it long before and served.
+#[test]
+fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
+    let (folders, addresses) =
+        ([TempDir::new().unwrap(), TempDir::new().unwrap()], free_addresses(2));
+    let list = list_of(&addresses);
+    let start = |node: usize| try_start(options(&folders[node], addresses[node], &list)).unwrap().0;
+    let is_theirs = |key: &String| {
+        let owner = list.nodes()[list.owner(key.as_bytes())].as_str();
+        owner.ends_with(&addresses[1].to_string())
+    };
+    let key = (0..).map(|number| format!("key{number}")).find(is_theirs).unwrap();
+    let first = start(0);
+    for round in 0..5 {
+        let is_down = |view: serde_json::Value| {
+            view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
+        };
+        let begun = Instant::now();
+        while !is_down(Client::connect(addresses[0]).get("/v0/cluster").json()) {
+            assert!(begun.elapsed() < PATIENCE);
+        }
+        // By then it tries twice a second only.
+        std::thread::sleep(Duration::from_millis(1_200));
+        assert_eq!(Client::connect(addresses[0]).get(&entity(&key)).status, 504, "round {round}");
+        let second = start(1);
+        for address in &addresses {
+            while Client::connect(*address).get("/v0/status").status != 200 {
+                assert!(begun.elapsed() < PATIENCE);
+            }
+        }
+        // So many that each event loop has some.
+        for _ in 0..20 {
+            let answer = Client::connect(addresses[0]).call("PUT", &entity(&key), &[], b"x");
+            assert_eq!(answer.status, 201, "round {round}: {}", answer.text());
+        }
+        second.stop().unwrap();
+    }
+    first.stop().unwrap();
 }

@@ -204,6 +204,19 @@ impl Client {
         }
     }
 
+    /// Reads an invitation to send the body.
+    pub(crate) fn expect_continue(&mut self) {
+        assert_eq!(
+            (self.line().unwrap(), self.line().unwrap()),
+            ("HTTP/1.1 100 Continue".into(), String::new())
+        );
+    }
+
+    /// True if nothing that was read is left.
+    pub(crate) fn has_read_all(&self) -> bool {
+        self.unread.is_empty()
+    }
+
     /// All that comes until the server closes the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = std::mem::take(&mut self.unread);

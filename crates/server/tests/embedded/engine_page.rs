@@ -81,5 +81,5 @@ fn metrics_say_the_same() {
 fn other_methods_are_refused() {
     let running = start();
     let answer = running.client().call("POST", "/_admin/engine", &[], b"");
-    assert_eq!((answer.status, answer.header("Allow")), (405, Some("GET")));
+    assert_eq!((answer.status, answer.header("Allow")), (405, Some("GET, HEAD")));
 }

@@ -1,10 +1,11 @@
 //! Slow requests in the log, and traced ones at a collector.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Client, Running, entity, start_with};
+use crate::common::{Client, Running, entity, request, start_with};
+use pellucid_account::OperationAccount;
 use pellucid_server::Export;
 use serde_json::Value;
 
@@ -287,6 +288,55 @@ fn a_slow_requests_key_is_shown_where_it_is_asked_for() {
         std::thread::yield_now();
     }
     assert!(slow_lines(&server)[0].contains("key=\"plain-key\""));
+}
+
+/// They were the fastest of all by the account, which ended with their heads.
+#[test]
+fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
+    let (url, received) = collector();
+    let server = start_with(|options| {
+        options.slow_request = Duration::from_millis(300);
+        options.export = Some(Export::to(&url, None).unwrap());
+    });
+    let mut client = server.client();
+    client.put(&entity("large"), "v".repeat(32 << 20));
+    let trace = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
+    let target = entity("large");
+    let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{trace}\r\n");
+    let mut gone = server.sent(text.as_bytes());
+    gone.try_head().unwrap();
+    // It runs on for a while, as nobody can tell a client that is gone from one that only waits.
+    let query = r#"{"query":"RETURN SLEEP(600)"}"#;
+    let asking = server.sent(&request("POST", "/_api/cursor", &[], query.as_bytes()));
+    std::thread::sleep(Duration::from_millis(400));
+    drop((gone, asking));
+    let begun = Instant::now();
+    let is_told = |operation: &str| {
+        let operation = format!("operation=\"{operation}\"");
+        let outcome = "outcome=\"client_gone\"";
+        slow_lines(&server).iter().any(|line| line.contains(&operation) && line.contains(outcome))
+    };
+    while !(is_told("entity_get") && is_told("query")) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", slow_lines(&server));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let account = server.account();
+    for operation in ["entity_get", "query"] {
+        let is_it = |of: &&OperationAccount| of.operation == operation;
+        let of: Vec<_> = account.operations.iter().filter(is_it).collect();
+        assert_eq!((of.len(), of[0].outcome.as_str(), of[0].count), (1, "client_gone", 1));
+    }
+    let metrics = client.get("/metrics").text().to_owned();
+    let line = "pellucid_requests_total{operation=\"entity_get\",outcome=\"client_gone\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+    let (_, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    let own = &spans(&document)[0];
+    let outcome = serde_json::json!({
+        "key": "pellucid.outcome", "value": { "stringValue": "client_gone" },
+    });
+    assert!(own["attributes"].as_array().unwrap().contains(&outcome), "{own}");
+    let took_ns = unix_ns(own, "endTimeUnixNano") - unix_ns(own, "startTimeUnixNano");
+    assert!(took_ns >= 300_000_000, "{own}");
 }
 
 /// Everything is slow here: the log must not become what the server does.

@@ -10,4 +10,5 @@ mod bad_input;
 mod batch;
 mod compression;
 mod conditions;
+mod http_cases;
 mod ranges;

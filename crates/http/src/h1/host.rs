@@ -1,0 +1,62 @@
+//! Hosts as the header `Host` has them (RFC 9110, section 7.2; RFC 3986, section 3.2.2).
+
+/// The text for a client whose `Host` is none.
+pub(crate) const BAD_HOST: &str = "the header Host is no host with or without a port";
+
+/// The characters of a registered name: unreserved ones, `%` of an encoded one, and delimiters.
+const NAME: [bool; 256] = {
+    let mut set = [false; 256];
+    let plain = b"-._~%!$&'()*+,;=";
+    let mut at = 0;
+    while at < 256 {
+        set[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    at = 0;
+    while at < plain.len() {
+        set[plain[at] as usize] = true;
+        at += 1;
+    }
+    set
+};
+
+/// True if the value is a host, with or without a port. It may be empty, for targets without one.
+#[inline]
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    let end = value.iter().position(|byte| !NAME[usize::from(*byte)]);
+    match end {
+        None => true,
+        Some(0) if value[0] == b'[' => is_literal(value),
+        Some(end) => is_port(&value[end..]),
+    }
+}
+
+/// An address in brackets, with or without a port.
+fn is_literal(value: &[u8]) -> bool {
+    let Some(end) = value.iter().position(|byte| *byte == b']') else { return false };
+    let is_of_address = |byte: &u8| NAME[usize::from(*byte)] || *byte == b':';
+    let port = &value[end + 1..];
+    end > 1 && value[1..end].iter().all(is_of_address) && (port.is_empty() || is_port(port))
+}
+
+/// A colon and digits, or none (RFC 3986, section 3.2.3).
+fn is_port(text: &[u8]) -> bool {
+    text[0] == b':' && text[1..].iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_or_addresses_with_or_without_a_port() {
+        for host in ["", "a", "a.b-c:80", "a:", "127.0.0.1:8080", "[::1]", "[::1]:8080", "a_b%41"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for other in [
+            "a b", "a/b", "a@b", "a:b", "a:80:80", "a?b", "[", "[]", "[::1", "[::1]x", "[a b]", "é",
+        ] {
+            assert!(!is_host(other.as_bytes()), "{other}");
+        }
+    }
+}
