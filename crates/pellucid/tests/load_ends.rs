@@ -96,6 +96,22 @@ fn an_error_in_done_comes_after_the_files() {
     bench.server.stop();
 }
 
+/// Our own lines stood between the table and what `done` prints, so that whoever reads on from the
+/// table, as wrk's users do, read ours. The flags of wrk2 were unknown.
+#[test]
+fn done_prints_right_behind_the_table() {
+    let bench = Bench::start();
+    let script = "function done() print('done was called') end";
+    let output = bench.load(script, &["-d", "1s", "-R", "50", "-U", "-B", "--pacing", "wrk2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    let (table, own) = shown.split_once("done was called\n").unwrap();
+    assert!(table.lines().last().unwrap().starts_with("Transfer/sec:"), "{shown}");
+    assert!(table.contains("(HdrHistogram - Uncorrected Latency"), "{shown}");
+    assert!(own.contains("Response time") && own.contains("Verdict: "), "{shown}");
+    bench.server.stop();
+}
+
 /// One run that fails took all before it along.
 #[test]
 fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {

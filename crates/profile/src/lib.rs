@@ -23,6 +23,7 @@ mod ring;
 mod sampler;
 mod shares;
 mod symbols;
+mod system_calls;
 mod timed;
 mod timers;
 

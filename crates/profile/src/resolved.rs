@@ -105,12 +105,12 @@ impl Resolved {
     ) -> [Resolved; COUNT] {
         let mut names = Names {
             symbols: Symbols::of_this_process(),
-            functions: Vec::new(),
-            by_function: HashMap::new(),
+            functions: Functions::default(),
             operations,
         };
         let mut resolved = profiles.map(|profile| names.resolve(profile));
-        resolved.iter_mut().for_each(|profile| profile.functions.clone_from(&names.functions));
+        let functions = &names.functions.list;
+        resolved.iter_mut().for_each(|profile| profile.functions.clone_from(functions));
         resolved
     }
 
@@ -150,9 +150,28 @@ impl Resolved {
 
 struct Names<'a> {
     symbols: Symbols,
-    functions: Vec<Function>,
-    by_function: HashMap<Function, u32>,
+    functions: Functions,
     operations: &'a [&'a str],
+}
+
+/// All functions that occur, each once.
+#[derive(Default)]
+struct Functions {
+    list: Vec<Function>,
+    places: HashMap<Function, u32>,
+}
+
+impl Functions {
+    /// The place of a function in the list.
+    fn place(&mut self, function: &Function) -> u32 {
+        if let Some(place) = self.places.get(function) {
+            return *place;
+        }
+        let place = self.list.len() as u32;
+        self.list.push(function.clone());
+        self.places.insert(function.clone(), place);
+        place
+    }
 }
 
 impl Names<'_> {
@@ -162,7 +181,8 @@ impl Names<'_> {
             let stack = self.stack(kind, &sample.stack);
             let Labels { operation, phase, job } = sample.labels;
             let job = job.map_or("", Job::name).to_owned();
-            let names = stack.iter().map(|frame| &*self.functions[frame.function as usize].name);
+            let names =
+                stack.iter().map(|frame| &*self.functions.list[frame.function as usize].name);
             let component = component_of(&job, names);
             NamedSample {
                 stack,
@@ -184,19 +204,22 @@ impl Names<'_> {
     fn stack(&mut self, kind: Kind, addresses: &[usize]) -> Vec<Frame> {
         let mut stack = Vec::new();
         for (index, address) in addresses.iter().enumerate() {
-            let is_return = index > 0 || kind != Kind::Cpu;
-            for place in self.symbols.places(*address, is_return) {
+            let is_interrupted = index == 0 && kind == Kind::Cpu;
+            let call = if is_interrupted { self.symbols.system_call(*address) } else { None };
+            if let Some(call) = call {
+                let function = Function { name: call.frame(), file: String::new() };
+                stack.push(Frame { function: self.functions.place(&function), line: 0 });
+            }
+            // The kernel returns behind the instruction that called it, as a function does.
+            let address = call.map_or(*address, |call| address.wrapping_add(call.behind));
+            let is_return = !is_interrupted || call.is_some();
+            for place in self.symbols.places(address, is_return) {
                 let is_plumbing = kind != Kind::Cpu && stack.is_empty();
                 let name = &place.function.name;
                 if is_plumbing && PLUMBING.iter().any(|prefix| name.starts_with(prefix)) {
                     continue;
                 }
-                let functions = &mut self.functions;
-                let function =
-                    *self.by_function.entry(place.function.clone()).or_insert_with(|| {
-                        functions.push(place.function.clone());
-                        functions.len() as u32 - 1
-                    });
+                let function = self.functions.place(&place.function);
                 stack.push(Frame { function, line: place.line });
             }
         }

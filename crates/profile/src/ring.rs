@@ -31,6 +31,8 @@ pub(crate) struct RawSample {
 struct Slot {
     /// Twice the number of the sample that is being written, plus one; plus two once it is.
     state: AtomicU64,
+    /// The same of the last sample that was not written, because the slot was another's.
+    given_up: AtomicU64,
     /// The phase and, below it, in eight bits, the operation.
     labels: AtomicU64,
     early: AtomicU64,
@@ -60,6 +62,7 @@ impl Ring {
     pub(crate) fn new() -> Ring {
         let slot = || Slot {
             state: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             labels: AtomicU64::new(0),
             early: AtomicU64::new(0),
             job: AtomicPtr::new(ptr::null_mut()),
@@ -76,8 +79,19 @@ impl Ring {
     /// Appends a sample. For signal handlers.
     pub(crate) fn push(&self, sample: &RawSample) {
         let number = self.head.fetch_add(1, Ordering::Relaxed);
+        self.write(number, sample);
+    }
+
+    /// Writes the sample of a number, or gives it up: where a handler was held up for a whole round
+    /// of the ring, its slot is another's by now, or it still writes when the next one comes.
+    fn write(&self, number: u64, sample: &RawSample) {
         let slot = &self.slots[number as usize % RING_SAMPLES];
-        slot.state.store(number * 2 + 1, Ordering::Relaxed);
+        let (unfinished, finished) = (number * 2 + 1, number * 2 + 2);
+        let claim = |state: u64| (state % 2 == 0 && state < unfinished).then_some(unfinished);
+        if slot.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_err() {
+            slot.given_up.fetch_max(finished, Ordering::Release);
+            return;
+        }
         fence(Ordering::Release);
         let Labels { phase, operation, job } = sample.labels;
         slot.labels.store(u64::from(phase) << 8 | u64::from(operation), Ordering::Relaxed);
@@ -92,7 +106,7 @@ impl Ring {
         for (place, address) in slot.stack.iter().zip(&sample.stack[..sample.depth]) {
             place.store(*address, Ordering::Relaxed);
         }
-        slot.state.store(number * 2 + 2, Ordering::Release);
+        slot.state.store(finished, Ordering::Release);
     }
 
     /// Hands every sample from number `from` on to `visit`. Returns the number to go on from, and
@@ -115,7 +129,8 @@ impl Ring {
         let finished = number * 2 + 2;
         let state = slot.state.load(Ordering::Acquire);
         if state != finished {
-            return if state < finished { Read::Unfinished } else { Read::Overwritten };
+            let is_lost = state > finished || slot.given_up.load(Ordering::Acquire) >= finished;
+            return if is_lost { Read::Overwritten } else { Read::Unfinished };
         }
         let labels = slot.labels.load(Ordering::Relaxed);
         let depth = slot.depth.load(Ordering::Relaxed).min(STACK_DEPTH_MAX);
@@ -169,6 +184,27 @@ mod tests {
             first.get_or_insert(sample.amount);
         });
         assert_eq!((next, lost, first), (RING_SAMPLES as u64 + 5, 4, Some(4)));
+    }
+
+    /// The reader waited for the slot's later sample, which the earlier one had overwritten: of a
+    /// profile under way, nothing was fetched until the ring had gone round once more.
+    #[test]
+    fn a_writer_that_is_held_up_for_a_round_does_not_hold_up_the_reader() {
+        let ring = Ring::new();
+        let held_up = ring.head.fetch_add(1, Ordering::Relaxed);
+        (0..RING_SAMPLES as u64).for_each(|number| ring.push(&sample(number)));
+        ring.write(held_up, &sample(9_999));
+        let mut seen = Vec::new();
+        let (next, lost) = ring.read_from(0, |sample| seen.push(sample.amount));
+        assert_eq!((next, lost), (RING_SAMPLES as u64 + 1, 1));
+        assert!(seen.iter().copied().eq(0..RING_SAMPLES as u64));
+        // One that is held up while it writes, and the next round's, which gives way to it.
+        let held_up = ring.head.fetch_add(1, Ordering::Relaxed);
+        let slot = &ring.slots[held_up as usize % RING_SAMPLES];
+        slot.state.store(held_up * 2 + 1, Ordering::Relaxed);
+        (0..RING_SAMPLES as u64).for_each(|number| ring.push(&sample(number)));
+        let head = ring.head.load(Ordering::Relaxed);
+        assert_eq!(ring.read_from(next, |_| {}), (head, 2));
     }
 
     #[test]

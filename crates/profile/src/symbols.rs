@@ -6,6 +6,8 @@ use std::ffi::CStr;
 
 use addr2line::Loader;
 
+use crate::system_calls::{CODE_BEFORE, CODE_BEHIND, SystemCall};
+
 /// Inlined functions that are shown of one address at most.
 const INLINED_MAX: usize = 32;
 
@@ -51,6 +53,18 @@ impl Symbols {
         // list, which outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut objects).cast()) };
         Symbols { objects, known: HashMap::new() }
+    }
+
+    /// The system call that a thread was in which stood at `pc`.
+    pub(crate) fn system_call(&self, pc: usize) -> Option<SystemCall> {
+        let segments = self.objects.iter().flat_map(|object| &object.segments);
+        let (low, high) = segments.copied().find(|(low, high)| (*low..*high).contains(&pc))?;
+        let from = pc.saturating_sub(CODE_BEFORE).max(low);
+        let to = pc.saturating_add(CODE_BEHIND).min(high);
+        // SAFETY: the bytes are code, in a segment that is mapped and that can be read, of the
+        // program or a library; none is unloaded before the process ends.
+        let code = unsafe { std::slice::from_raw_parts(from as *const u8, to - from) };
+        SystemCall::between(&code[..pc - from], &code[pc - from..])
     }
 
     /// The places of `address`: that of the innermost inlined function first. For a return address,
@@ -198,7 +212,8 @@ unsafe extern "C" fn note_object(
     };
     let base = info.dlpi_addr as usize;
     let code = |header: &&libc::Elf64_Phdr| {
-        header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0
+        let is_readable_code = libc::PF_R | libc::PF_X;
+        header.p_type == libc::PT_LOAD && header.p_flags & is_readable_code == is_readable_code
     };
     let segment = |header: &libc::Elf64_Phdr| {
         let low = base.wrapping_add(header.p_vaddr as usize);

@@ -4,13 +4,16 @@
 
 use std::alloc::System;
 use std::hint::black_box;
+use std::io::Read;
+use std::net::UdpSocket;
 use std::sync::Mutex as StandardMutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use pellucid_profile::{
-    Filter, Kind, Profile, Profiler, Resolved, SampledAllocator, folded, set_allocation_sampling,
-    shares,
+    Filter, Kind, Profile, Profiler, Resolved, SampledAllocator, folded, pprof,
+    set_allocation_sampling, shares,
 };
 use pellucid_thread::{
     Condvar, HOLDERS_ONE_IN, Job, Mutex, begin_request, sample_waits, set_holder_sampling,
@@ -165,6 +168,77 @@ fn processor_time_is_found_where_it_was_spent() {
     // The stack reaches down to the beginning of the thread.
     assert_near(share_of(&profile, "processor_time_is_found_where_it_was_spent"), 1.0, "the test");
     assert!(folded(&profile).lines().any(|line| line.starts_with("put execute;")));
+}
+
+/// Does a thing over and over for so many milliseconds of processor time; says how many nanoseconds
+/// it were.
+fn repeat(ms: u64, mut work: impl FnMut()) -> f64 {
+    let begun_ns = cpu_ns();
+    while cpu_ns() - begun_ns < ms * 1_000_000 {
+        (0..20).for_each(|_| work());
+    }
+    (cpu_ns() - begun_ns) as f64
+}
+
+/// Two sockets, the second connected to the first. Nobody reads: what comes too much is dropped.
+fn datagram_sockets() -> [UdpSocket; 2] {
+    let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    sockets[1].connect(sockets[0].local_addr().unwrap()).unwrap();
+    sockets
+}
+
+/// `send` once as a part of this program, and once as the C library's function.
+#[inline(never)]
+fn send_much(socket: &UdpSocket, bytes: &[u8]) -> f64 {
+    let inlined_ns = repeat(35, || {
+        let sent = rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL);
+        assert_eq!(sent.unwrap(), bytes.len());
+    });
+    inlined_ns + repeat(35, || assert_eq!(socket.send(bytes).unwrap(), bytes.len()))
+}
+
+/// The innermost function was the check of the call's result, `core::cmp::le`, and no report said
+/// that the time was the kernel's.
+#[test]
+fn the_time_of_a_system_call_has_a_frame_that_names_it() {
+    const CALL: &str = "[kernel: sendto]";
+    let _turn = turn();
+    let profiler = Profiler::start(19).unwrap();
+    let _boost = profiler.boost(499);
+    let from_ns = Profiler::now_ns();
+    let name = std::thread::current().name().unwrap()[..15].to_owned();
+    let ([_receiver, sender], bytes) = (datagram_sockets(), vec![7; 32 << 10]);
+    let (mut sent_ns, mut worked_ns, mut told) = (0.0, 0.0, String::new());
+    let profile = (0..TRIALS_MAX).find_map(|_| {
+        for round in 0..ROUNDS / 2 {
+            sent_ns += send_much(&sender, &bytes);
+            worked_ns += some_of_it(round) as f64;
+        }
+        let mut recorded = profiler.cpu(from_ns, u64::MAX);
+        recorded.samples.retain(|sample| sample.thread == name);
+        let profile = resolve(recorded);
+        let (all, known) = (sent_ns + worked_ns, sent_ns / (sent_ns + worked_ns));
+        assert!((0.6..0.8).contains(&known), "the program is not as it is meant: {known}");
+        let (found, below) = (share_of(&profile, CALL), share_of(&profile, "send_much"));
+        told = format!("{found:.3} and {below:.3} of {known:.3}, {} of {all}", profile.amount());
+        let is_near = |share: f64| (share - known).abs() <= TOLERANCE;
+        (profile.samples.len() > 200 && is_near(found) && is_near(below)).then_some(profile)
+    });
+    let profile = profile.unwrap_or_else(|| panic!("{told}"));
+    // It is the innermost, and stands on the function that calls, not on one that follows.
+    let is_call =
+        |frame: &pellucid_profile::Frame| profile.functions[frame.function as usize].name == CALL;
+    let calls = || profile.samples.iter().filter(|sample| sample.stack.iter().any(is_call));
+    assert!(calls().all(|sample| is_call(&sample.stack[0])));
+    let callers = calls().map(|sample| &profile.functions[sample.stack[1].function as usize].name);
+    for caller in callers {
+        assert!(["syscall", "send"].iter().any(|name| caller.contains(name)), "{caller}");
+    }
+    let lines = folded(&profile);
+    assert!(lines.lines().any(|line| line.contains(&format!(";{CALL} "))), "{lines}");
+    let (mut file, written) = (Vec::new(), pprof(&profile, None, 0).unwrap());
+    GzDecoder::new(&*written).read_to_end(&mut file).unwrap();
+    assert!(file.windows(CALL.len()).any(|bytes| bytes == CALL.as_bytes()));
 }
 
 /// A study of requests that were over within a fifth of a second had no sample of the server's

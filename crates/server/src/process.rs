@@ -1,5 +1,14 @@
 //! Figures of this process, from the operating system.
 
+use std::path::Path;
+
+use pellucid_thread::{RunAccount, RunTimes};
+
+/// The beginning of the names of threads that answer requests.
+const EVENT_LOOP: &str = "pellucid-loop";
+/// Nanoseconds of a second.
+const NS: f64 = 1e9;
+
 /// Figures of this process; zero where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessFigures {
@@ -9,6 +18,10 @@ pub struct ProcessFigures {
     pub resident_bytes: u64,
     /// Resident memory that is not of files.
     pub anonymous_bytes: u64,
+    /// The time that the event loops ran.
+    pub loops_ran_seconds: f64,
+    /// The time that they could have run and waited for a processor, which others had.
+    pub loops_waited_seconds: f64,
 }
 
 impl ProcessFigures {
@@ -16,12 +29,30 @@ impl ProcessFigures {
     #[must_use]
     pub fn now() -> ProcessFigures {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let loops = loop_times(Path::new("/proc/self/task"));
         ProcessFigures {
             cpu_seconds: cpu_seconds(),
             resident_bytes: kilobytes(&status, "VmRSS:") * 1_024,
             anonymous_bytes: kilobytes(&status, "RssAnon:") * 1_024,
+            loops_ran_seconds: loops.ran_ns as f64 / NS,
+            loops_waited_seconds: loops.waited_ns as f64 / NS,
         }
     }
+}
+
+/// The times of all event loops together, by the kernel's account of the threads in a folder.
+fn loop_times(tasks: &Path) -> RunTimes {
+    let mut sum = RunTimes::default();
+    for task in std::fs::read_dir(tasks).into_iter().flatten().flatten() {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let account = RunAccount::open(&task.path().join("schedstat"));
+        let times = account.ok().filter(|_| name.starts_with(EVENT_LOOP));
+        if let Some(times) = times.and_then(|account| account.times()) {
+            sum.ran_ns += times.ran_ns;
+            sum.waited_ns += times.waited_ns;
+        }
+    }
+    sum
 }
 
 fn kilobytes(status: &str, name: &str) -> u64 {
@@ -44,6 +75,24 @@ fn cpu_seconds() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_waits_of_event_loops_are_added_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let tasks = [
+            ("pellucid-loop-0", "2 30 1"),
+            ("pellucid-merge", "7 700 1"),
+            ("pellucid-loop-1", "5 60 1"),
+        ];
+        for (name, times) in tasks {
+            let task = folder.path().join(name);
+            std::fs::create_dir(&task).unwrap();
+            std::fs::write(task.join("comm"), format!("{name}\n")).unwrap();
+            std::fs::write(task.join("schedstat"), times).unwrap();
+        }
+        let expected = RunTimes { ran_ns: 7, waited_ns: 90 };
+        assert_eq!(loop_times(folder.path()), expected);
+    }
 
     #[test]
     fn this_process_has_memory_and_time() {

@@ -151,6 +151,9 @@ fn go_reads_every_profile() {
         let top = go_top(&profile("/debug/pprof/profile?seconds=2&hz=499"), "cpu");
         assert!(top.contains("Type: cpu"), "{top}");
         assert!(top.contains("pellucid_http::event_loop"), "{top}");
+        assert!(top.contains("[kernel: sendto]"), "{top}");
+        // Names of methods keep their types.
+        assert!(top.contains(" as ") && !top.contains(" ::"), "{top}");
         let top = go_top(&profile("/debug/pprof/allocs"), "allocs");
         assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
         let top = go_top(&profile("/debug/pprof/heap"), "heap");
@@ -200,6 +203,10 @@ fn samples_say_what_the_request_did_and_the_past_can_be_asked_for() {
         let phase = client.get("/debug/pprof/profile?from=-2&format=folded&phase=write");
         let (all, writes) = sums(phase.text(), |stack| stack.contains(" write;"));
         assert!(all > 0.0 && all == writes, "{}", phase.text());
+        for format in ["svg", "html"] {
+            let graph = client.get(&format!("/debug/pprof/profile?from=-3&format={format}"));
+            assert!(graph.text().contains("[kernel: sendto]"), "{}", graph.text());
+        }
         for (format, begin) in [("svg", "<svg"), ("html", "<!DOCTYPE html>"), ("shares", "phase")] {
             let target = format!("/debug/pprof/profile?from=-3&base=-2..-1&format={format}");
             let answer = client.get(&target);

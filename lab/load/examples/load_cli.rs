@@ -21,7 +21,11 @@ fn load(arguments: &[String]) -> Result<(), LoadError> {
     }
     options.pipeline_depth = number(7, 1) as usize;
     let mut result = run(&options, &mut |_| {})?;
-    print!("{}{}", wrk2::header(&options), wrk2::table(&result, argument(6) == "latency"));
+    let shown = match argument(6) {
+        "latency" => wrk2::Distributions::Corrected,
+        _ => wrk2::Distributions::None,
+    };
+    print!("{}{}", wrk2::header(&options), wrk2::table(&result, shown));
     result.call_done()
 }
 

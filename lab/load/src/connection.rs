@@ -30,6 +30,8 @@ pub(crate) struct InFlight {
     pub(crate) bodiless: bool,
     /// True if it was counted as timed out.
     pub(crate) timed_out: bool,
+    /// True if it is within a batch whose last request alone is measured (`-B`).
+    pub(crate) is_within_batch: bool,
     /// Its operation, where a source has several.
     pub(crate) operation: u16,
     /// Its stream in HTTP/2, in which the order of streams is that of requests.

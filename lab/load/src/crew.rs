@@ -11,10 +11,14 @@ use pellucid_clock::{Clock, Ticks, WallTime};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
 use crate::run::Progress;
+use crate::surroundings::Surroundings;
+use crate::waits::Waits;
 use crate::worker::{Outcome, ThreadControl, Work, Worker, nanoseconds};
 
 /// The interval at which the caller's wish to stop is looked at while threads are waited for.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// The same where the threads of a server are looked at from outside.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The interval of news for the caller on the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Between the moment when all threads are ready and the first intended start, so that all of them
@@ -35,6 +39,7 @@ pub(crate) struct Crew {
     messages: Receiver<Message>,
     /// Tell the threads the time of the start; a thread whose sender is dropped gives up.
     starts: Vec<SyncSender<Ticks>>,
+    surroundings: Surroundings,
 }
 
 /// The measured part of a run, thread by thread.
@@ -42,13 +47,21 @@ pub(crate) struct Measured {
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) started: WallTime,
     pub(crate) duration: Duration,
+    /// The waits of the server's threads for a processor, if they are on this machine.
+    pub(crate) server_waits: Option<Waits>,
+    /// The share of the processors that went to others.
+    pub(crate) others_share: Option<f64>,
 }
 
 impl Crew {
-    pub(crate) fn start(works: Vec<Work>, clock: Clock) -> Result<Crew, LoadError> {
+    pub(crate) fn start(
+        works: Vec<Work>,
+        clock: Clock,
+        surroundings: Surroundings,
+    ) -> Result<Crew, LoadError> {
         // Every thread sends two messages at most, so none of them ever waits.
         let (sender, messages) = sync_channel(2 * works.len());
-        let mut crew = Crew { handles: Vec::new(), messages, starts: Vec::new() };
+        let mut crew = Crew { handles: Vec::new(), messages, starts: Vec::new(), surroundings };
         for (thread, work) in works.into_iter().enumerate() {
             let (start_sender, start) = sync_channel(1);
             let sender = sender.clone();
@@ -63,7 +76,7 @@ impl Crew {
 
     /// Waits until all threads are ready, lets them go, and waits for all of them.
     pub(crate) fn watch(
-        self,
+        mut self,
         options: &LoadOptions,
         controls: &[Arc<ThreadControl>],
         clock: Clock,
@@ -75,8 +88,10 @@ impl Crew {
         let mut start = None;
         let mut started = clock.wall();
         let mut next_progress = PROGRESS_INTERVAL;
+        let looks = self.surroundings.has_server();
+        let interval = if looks { LOOK_INTERVAL } else { WATCH_INTERVAL };
         while running > 0 {
-            match self.messages.recv_timeout(WATCH_INTERVAL) {
+            match self.messages.recv_timeout(interval) {
                 Ok(Message::Ready) => ready += 1,
                 Ok(Message::Ended { thread, outcome }) => {
                     running -= 1;
@@ -106,6 +121,7 @@ impl Crew {
             let now = clock.now();
             if start.is_none() && ready == controls.len() {
                 started = clock.wall();
+                self.surroundings.begin();
                 start = Some(self.let_go(Ticks(now.0 + clock.ticks(nanoseconds(START_DELAY)))));
             }
             let Some(start) = start else { continue };
@@ -113,17 +129,23 @@ impl Crew {
                 stop_all(controls);
             }
             let elapsed = Duration::from_nanos(clock.nanoseconds(now.since(start)));
+            self.surroundings.look(nanoseconds(elapsed));
             if elapsed >= next_progress && running > 0 {
                 next_progress = elapsed + PROGRESS_INTERVAL;
                 progress(progress_of(elapsed, controls));
             }
         }
         let end = clock.now();
+        let simulation = options.simulation.as_ref();
+        let others_share = simulation
+            .map_or_else(|| self.surroundings.others_share(), |simulated| simulated.others_share());
+        let server_waits = std::mem::take(&mut self.surroundings).into_waits();
         self.join();
         let ticks = start.map_or(0, |start| end.since(start));
         let duration = Duration::from_nanos(clock.nanoseconds(ticks));
         let outcomes = outcomes.into_iter().flatten().collect();
-        failure.map_or(Ok(Measured { outcomes, started, duration }), Err)
+        let measured = Measured { outcomes, started, duration, server_waits, others_share };
+        failure.map_or(Ok(measured), Err)
     }
 
     fn let_go(&self, start: Ticks) -> Ticks {

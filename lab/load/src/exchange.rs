@@ -15,6 +15,7 @@ use crate::poller::Readiness;
 use crate::source::Acceptance;
 use crate::watch::insert_headers;
 use crate::worker::Worker;
+use crate::wrk2_timers::Turn;
 
 /// The number of times that a request is sent again which the server has left out: one that leaves
 /// out everything must not keep the run busy for ever.
@@ -76,8 +77,8 @@ impl Worker {
             let pending = self.pool.connections[index].pending.take();
             return pending.map_or(Ok(()), |intended| self.send(index, 1, Some(intended)));
         }
-        if !self.pacing.is_paced() {
-            return self.advance_unpaced(index);
+        if !self.pacing.is_scheduled() {
+            return self.advance_unscheduled(index);
         }
         self.pool.queue(index);
         let now = self.clock.now();
@@ -119,7 +120,10 @@ impl Worker {
         Ok(())
     }
 
-    fn advance_unpaced(&mut self, index: usize) -> Result<(), LoadError> {
+    fn advance_unscheduled(&mut self, index: usize) -> Result<(), LoadError> {
+        if self.pacing.is_paced() {
+            return self.advance_as_wrk2(index);
+        }
         let index = self.pool.first_of(index);
         let is_idle = match &self.pool.plan.directions {
             None => self.pool.connections[index].is_idle(),
@@ -134,6 +138,21 @@ impl Worker {
             self.pacing.delay(Ticks(self.clock.now().0 + delay_ticks), index);
         }
         Ok(())
+    }
+
+    /// With the pacing of wrk2: sends if the connection's own schedule says so, or sets a timer.
+    fn advance_as_wrk2(&mut self, index: usize) -> Result<(), LoadError> {
+        let connection = &mut self.pool.connections[index];
+        if !connection.is_idle() || connection.delayed || !self.pacing.has_quota() {
+            return Ok(());
+        }
+        match self.pacing.turn(index, self.clock.now()) {
+            Some(Turn::Send(intended)) => self.send(index, 1, Some(intended)),
+            turn => {
+                connection.delayed = turn.is_some();
+                Ok(())
+            }
+        }
     }
 
     /// Without a rate: fills the pipeline of a connection.
@@ -222,8 +241,9 @@ impl Worker {
             }
         };
         let per_send = self.maker.requests_per_send;
-        for _ in 0..per_send {
-            let request = InFlight { bodiless, operation, ..InFlight::default() };
+        for number in 1..=per_send {
+            let is_within_batch = self.recorder.measures_batches() && number < per_send;
+            let request = InFlight { bodiless, is_within_batch, operation, ..InFlight::default() };
             connection.in_flight.push_back(request);
         }
         if watched && per_send == 1 && self.depth == 1 {

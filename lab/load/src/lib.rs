@@ -19,7 +19,7 @@
 //! let mut options = LoadOptions::new(Target::parse("http://localhost:8080/")?);
 //! options.rate_per_second = Some(10_000);
 //! let result = run(&options, &mut |_| {})?;
-//! let text = wrk2::table(&result, true);
+//! let text = wrk2::table(&result, wrk2::Distributions::Corrected);
 //! # drop(text);
 //! # Ok::<(), pellucid_load::LoadError>(())
 //! ```
@@ -52,16 +52,19 @@ pub mod simulation;
 mod source;
 mod stages;
 mod stream;
+mod surroundings;
 mod sweep;
 mod timeline;
 mod traces;
 mod units;
 mod verdict;
+mod waits;
 mod watch;
 mod way;
 mod worker;
 mod workload;
 pub mod wrk2;
+mod wrk2_timers;
 
 pub use direct::DirectResult;
 pub use error::LoadError;
@@ -80,8 +83,10 @@ pub use timeline::{Interval, MAX_INTERVALS};
 pub use traces::{MAX_SLOWEST, MAX_TRACES, Trace, Traces};
 pub use units::{parse_count, parse_duration};
 pub use verdict::{Figures, Judgement, Verdict, judge};
+pub use waits::ProcessorWaits;
 pub use way::{Way, WayStep};
 pub use workload::{MAX_OPERATIONS, Settings, Workload};
+pub use wrk2_timers::Pacer;
 
 /// The bytes that one read takes from a socket at most; each thread has one buffer of this size.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -69,7 +69,6 @@ impl Objectives {
     pub fn check(&self, result: &LoadResult) -> Result<(), String> {
         let figures = Figures::of(result);
         let judgement = judge(&figures);
-        let limited = judgement.verdict == Verdict::GeneratorLimited;
         if judgement.verdict == Verdict::Saturated || result.requests == 0 {
             let evidence = judgement.evidence.first().map_or("", String::as_str);
             return Err(format!("{}: {evidence}", judgement.verdict.name()));
@@ -81,7 +80,12 @@ impl Objectives {
         for (quantile, bound_ns) in &self.quantiles {
             let value_ns = all.value_at_quantile(*quantile);
             if value_ns > *bound_ns {
-                let blamed = if limited { "generator-limited: " } else { "" };
+                let blamed = match judgement.verdict {
+                    verdict @ (Verdict::MachineLimited | Verdict::GeneratorLimited) => {
+                        format!("{}: ", verdict.name())
+                    }
+                    _ => String::new(),
+                };
                 let lacking = result.response_time.value_at_quantile(*quantile) < value_ns;
                 let was = if lacking { "was at least" } else { "was" };
                 return Err(format!(

@@ -12,6 +12,7 @@ use crate::schedule::Arrivals;
 use crate::simulation::Simulation;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
+use crate::wrk2_timers::Pacer;
 use pellucid_client::http::{Captured, Header, Question, Target, TlsOptions};
 
 /// As many connections as one process can reasonably hold open.
@@ -59,6 +60,8 @@ pub struct LoadOptions {
     pub rate_per_second: Option<u64>,
     /// The spread of the starts of requests, with a rate.
     pub arrivals: Arrivals,
+    /// The instrument that decides when they are sent (`--pacing`).
+    pub pacer: Pacer,
     /// Rate and connections over time, instead of `rate_per_second`. The run ends with the last
     /// stage, whatever the limit says.
     pub stages: Vec<Stage>,
@@ -70,6 +73,9 @@ pub struct LoadOptions {
     /// Requests meant to start within this time are counted, but stay out of the histograms. wrk2
     /// leaves out its first ten seconds; here everything is recorded unless asked otherwise.
     pub warm_up: Duration,
+    /// True if of requests that a script sends at once the last answer alone is measured, which
+    /// is the time of all of them (`-B`).
+    pub measures_batches: bool,
     /// Headers of every request (`-H`).
     pub headers: Vec<Header>,
     /// Statuses from 400 on that are right answers (`--accept`), such as 404 where keys that are
@@ -109,10 +115,12 @@ impl LoadOptions {
             limit: Limit::Duration(Duration::from_secs(10)),
             rate_per_second: None,
             arrivals: Arrivals::Constant,
+            pacer: Pacer::Exact,
             stages: Vec::new(),
             keep_alive: true,
             timeout: Duration::from_secs(2),
             warm_up: Duration::ZERO,
+            measures_batches: false,
             headers: Vec::new(),
             accepted_statuses: Vec::new(),
             script: None,
@@ -182,7 +190,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 22] = [
+        let checks: [(bool, &str); 23] = [
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -228,6 +236,16 @@ impl LoadOptions {
             (
                 self.arrivals == Arrivals::Constant || self.is_paced(),
                 "Poisson arrivals need a rate",
+            ),
+            (
+                self.pacer == Pacer::Exact
+                    || self.rate_per_second.is_some()
+                        && self.arrivals == Arrivals::Constant
+                        && self.keep_alive
+                        && self.http2_streams.is_none()
+                        && !self.direct,
+                "the pacing of wrk2 needs a rate, constant arrivals and HTTP/1.1 on connections \
+                 that are kept",
             ),
             (
                 self.http2_streams.is_none_or(|streams| (1..=MAX_STREAMS).contains(&streams)),

@@ -7,6 +7,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::recorder::Recorder;
 use crate::schedule::{Plan, Schedule};
+use crate::wrk2_timers::{Pacer, Turn, Wrk2Timers};
 
 /// Requests that are due and not sent whose waits are noted one by one; later ones, which have
 /// waited for less, are counted alone.
@@ -17,6 +18,9 @@ pub(crate) struct Pacing {
     plan: Option<Plan>,
     thread: usize,
     schedule: Option<Schedule>,
+    /// With the pacing of wrk2, in the place of a schedule.
+    timers: Option<Wrk2Timers>,
+    connections: usize,
     /// Delays that the script has asked for.
     delays: BinaryHeap<Reverse<(Ticks, usize)>>,
     quota_left: u64,
@@ -25,12 +29,19 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// The pacing of a thread; without a plan, the loop is closed.
-    pub(crate) fn new(plan: Option<Plan>, thread: usize, quota: Option<u64>) -> Pacing {
+    /// The pacing of a thread with so many connections; without a plan, the loop is closed.
+    pub(crate) fn new(
+        plan: Option<Plan>,
+        thread: usize,
+        connections: usize,
+        quota: Option<u64>,
+    ) -> Pacing {
         Pacing {
             plan,
             thread,
+            connections,
             schedule: None,
+            timers: None,
             delays: BinaryHeap::new(),
             quota_left: quota.unwrap_or(u64::MAX),
             start: Ticks::default(),
@@ -44,14 +55,43 @@ impl Pacing {
         if let Some(ticks) = duration_ticks {
             self.deadline = Ticks(start.0.saturating_add(ticks));
         }
-        let plan = self.plan.clone();
-        self.schedule = plan.map(|plan| Schedule::new(plan, self.thread, clock, start));
+        let Some(plan) = self.plan.clone() else { return };
+        match (plan.pacer, plan.constant_rate) {
+            (Pacer::Wrk2, Some(rate)) => {
+                let rate = rate as f64 / plan.threads as f64;
+                let batch = plan.requests_per_send;
+                let timers = Wrk2Timers::new(clock, start, self.connections, rate, batch);
+                self.timers = Some(timers);
+            }
+            _ => self.schedule = Some(Schedule::new(plan, self.thread, clock, start)),
+        }
+    }
+
+    /// Whether starts belong to whichever connection is free, by a schedule.
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.pacer == Pacer::Exact)
     }
 
     /// Whether requests start at times that do not depend on answers.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.plan.is_some()
+    }
+
+    /// With the pacing of wrk2: the next step of a connection that is free. A sleep is a delay.
+    pub(crate) fn turn(&mut self, connection: usize, now: Ticks) -> Option<Turn> {
+        let turn = self.timers.as_mut()?.next(connection, now);
+        if let Turn::Sleep(end) = turn {
+            self.delay(end, connection);
+        }
+        Some(turn)
+    }
+
+    /// The wait from `now` on until the next delay is over at `end`.
+    pub(crate) fn wait_ns(&self, clock: Clock, end: Ticks, now: Ticks) -> u64 {
+        let exact = || clock.nanoseconds(end.since(now));
+        self.timers.as_ref().map_or_else(exact, |timers| timers.wait_ns(end, now))
     }
 
     /// The next start.
@@ -108,7 +148,9 @@ impl Pacing {
 
     /// Requests that are due by `end` and not sent.
     pub(crate) fn due_by(&self, end: Ticks) -> u64 {
-        let due = self.schedule.as_ref().map_or(0, |schedule| schedule.requests_until(end));
+        let scheduled = self.schedule.as_ref().map(|schedule| schedule.requests_until(end));
+        let timed = self.timers.as_ref().map(|timers| timers.due_by(end));
+        let due = scheduled.or(timed).unwrap_or(0);
         due.min(self.quota_left)
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::RunAccount;
 
 use crate::punctuality::Punctuality;
 use crate::simulation::Simulation;
@@ -49,6 +50,8 @@ pub(crate) struct Poller {
     epoll: OwnedFd,
     timeouts: Timeouts,
     events: Vec<libc::epoll_event>,
+    /// The account of the thread that made it, where the kernel keeps one.
+    account: Option<RunAccount>,
 }
 
 impl Poller {
@@ -82,7 +85,8 @@ impl Poller {
     fn with(timeouts: Timeouts) -> io::Result<Poller> {
         // SAFETY: the call takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        Ok(Poller { epoll, timeouts, events: Vec::with_capacity(MAX_EVENTS) })
+        let account = RunAccount::of_this_thread().ok();
+        Ok(Poller { epoll, timeouts, events: Vec::with_capacity(MAX_EVENTS), account })
     }
 
     /// Watches a socket until it is closed.
@@ -172,6 +176,15 @@ impl Poller {
         // SAFETY: the structure outlives the call; where it fails, it stays zero.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
         u64::try_from(usage.ru_nivcsw).unwrap_or(0)
+    }
+
+    /// The time so far in which the thread that made it waited for a processor.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        if let Timeouts::Simulated(simulation) = &self.timeouts {
+            return simulation.waited_ns();
+        }
+        let times = self.account.as_ref().and_then(RunAccount::times);
+        times.map_or(0, |times| times.waited_ns)
     }
 
     /// Keeps the thread busy until `time`.

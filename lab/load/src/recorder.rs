@@ -49,6 +49,8 @@ pub(crate) struct OperationNotes {
 pub(crate) struct Scope {
     /// True if requests can start later than intended, so that there are two times to each.
     pub(crate) apart: bool,
+    /// True if of requests that go out at once the last one alone is measured.
+    pub(crate) measures_batches: bool,
     /// The length of the run as far as it is known.
     pub(crate) expected_ns: u64,
     /// Operations that are kept apart.
@@ -65,6 +67,7 @@ pub(crate) struct Recorder {
     /// Requests meant to start before this are not recorded in histograms.
     record_from: Ticks,
     apart: bool,
+    measures_batches: bool,
     accepted_statuses: Vec<u16>,
     pub(crate) response_time: Histogram<u64>,
     pub(crate) service_time: Histogram<u64>,
@@ -117,6 +120,7 @@ impl Recorder {
             start: Ticks::default(),
             record_from: Ticks::default(),
             apart: scope.apart,
+            measures_batches: scope.measures_batches,
             accepted_statuses: scope.accepted_statuses,
             response_time: time_histogram(),
             service_time: time_histogram(),
@@ -147,6 +151,12 @@ impl Recorder {
             sent_again: 0,
             first_error: None,
         }
+    }
+
+    /// True if of requests that went out at once the last one alone is measured.
+    #[inline]
+    pub(crate) fn measures_batches(&self) -> bool {
+        self.measures_batches
     }
 
     /// Sets the zero of all times.
@@ -188,7 +198,7 @@ impl Recorder {
         if let Some(count) = self.throughput_per_second.last_mut() {
             *count += 1;
         }
-        if request.intended < self.record_from {
+        if request.intended < self.record_from || request.is_within_batch {
             return;
         }
         let response_time_ns = self.clock.nanoseconds(now.since(request.intended));

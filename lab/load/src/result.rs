@@ -12,6 +12,8 @@ use crate::schedule::Arrivals;
 use crate::script::FinishedScript;
 use crate::timeline::Interval;
 use crate::traces::Traces;
+use crate::waits::ProcessorWaits;
+use crate::wrk2_timers::Pacer;
 
 /// Requests that went wrong, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,6 +149,8 @@ pub struct LoadResult {
     pub offered_per_second: Option<f64>,
     /// The spread of the starts.
     pub arrivals: Arrivals,
+    /// The instrument that decided when they were sent.
+    pub pacer: Pacer,
     /// True if connections carried more than one request.
     pub keep_alive: bool,
     /// Answered requests.
@@ -201,6 +205,8 @@ pub struct LoadResult {
     pub timeline: Vec<Interval>,
     /// The longest time without any answer while one was waited for.
     pub silence: Silence,
+    /// The waits of threads for a processor in the slowest requests.
+    pub processor_waits: ProcessorWaits,
     /// Figures by operation, where there are several.
     pub operations: Vec<OperationResult>,
     /// Single requests over time, a bounded number.

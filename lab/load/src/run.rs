@@ -17,6 +17,8 @@ use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
+use crate::surroundings::Surroundings;
+use crate::waits::{OfThread, ProcessorWaits};
 use crate::watch::Watcher;
 use crate::worker::{Limits, ThreadControl, Work, nanoseconds};
 use pellucid_client::http::{HttpError, TlsSetup, cure};
@@ -61,7 +63,11 @@ pub fn run(
     let script = Script::load(options, address, &controls)?;
     let (script, works) = divide(options, &opening, nodes.as_ref(), &controls, script)?;
     progress(Progress::Ready);
-    let crew = Crew::start(works, clock)?;
+    let surroundings = match options.simulation {
+        Some(_) => Surroundings::default(),
+        None => Surroundings::of(address),
+    };
+    let crew = Crew::start(works, clock, surroundings)?;
     let measured = crew.watch(options, &controls, clock, progress)?;
     Ok(put_together(options, nodes.as_ref(), measured, script))
 }
@@ -138,6 +144,7 @@ fn divide(
             profile: Arc::clone(&profile),
             constant_rate: options.rate_per_second,
             arrivals: options.arrivals,
+            pacer: options.pacer,
             requests_per_send,
             threads: options.threads,
         });
@@ -167,6 +174,7 @@ fn divide(
             depth: options.http2_streams.unwrap_or(options.pipeline_depth),
             scope: Scope {
                 apart: plan.is_some() || !options.keep_alive,
+                measures_batches: options.measures_batches,
                 expected_ns: duration.map_or(0, nanoseconds),
                 operations: if operations > 1 { operations } else { 0 },
                 accepted_statuses: options.accepted_statuses.clone(),
@@ -217,7 +225,7 @@ fn put_together(
     let directions = measured.outcomes.iter().filter_map(|outcome| outcome.directions.as_ref());
     let direct = nodes.map(|nodes| nodes.result(directions));
     let mut sum: Option<Recorder> = None;
-    let (mut per_thread, mut thread_scripts) = (Vec::new(), Vec::new());
+    let (mut per_thread, mut thread_scripts, mut slow) = (Vec::new(), Vec::new(), Vec::new());
     let (mut unanswered, mut stopped_early, mut failure) = (0, false, None);
     for outcome in measured.outcomes {
         failure = failure.or(outcome.failure);
@@ -229,12 +237,19 @@ fn put_together(
         unanswered += outcome.unanswered;
         stopped_early |= outcome.stopped_early;
         thread_scripts.extend(outcome.script);
+        let samples = outcome.recorder.samples.clone().into_sorted();
+        slow.push(OfThread { samples, waits: outcome.waits });
         match &mut sum {
             Some(sum) => sum.merge(outcome.recorder),
             None => sum = Some(outcome.recorder),
         }
     }
     let recorder = sum.expect("a run has at least one thread");
+    let times = &recorder.response_time;
+    let slow_ns = times.value_at_quantile(ProcessorWaits::QUANTILE);
+    let at_ns = [times.lowest_equivalent(slow_ns), times.value_at_quantile(0.99)];
+    let server_waits = measured.server_waits.as_ref();
+    let processor_waits = ProcessorWaits::of(&slow, server_waits, at_ns, measured.others_share);
     let paced = options.is_paced();
     let apart = paced || !options.keep_alive;
     let service_time = if apart { recorder.service_time } else { recorder.response_time.clone() };
@@ -252,6 +267,7 @@ fn put_together(
         paced,
         offered_per_second: paced.then_some(offered),
         arrivals: options.arrivals,
+        pacer: options.pacer,
         keep_alive: options.keep_alive,
         requests: recorder.requests,
         unanswered,
@@ -275,6 +291,7 @@ fn put_together(
         throughput_per_second: recorder.throughput_per_second,
         timeline: recorder.timeline.into_intervals(duration_ns),
         silence: recorder.silence,
+        processor_waits,
         operations: recorder
             .operations
             .into_iter()

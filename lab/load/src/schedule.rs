@@ -14,6 +14,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::random::Random;
 use crate::stages::Profile;
+use crate::wrk2_timers::Pacer;
 
 /// The seed of Poisson arrivals: the same run has the same starts.
 const SEED: u64 = 0x5EED;
@@ -35,6 +36,7 @@ pub(crate) struct Plan {
     /// The rate, if it is the same all the time.
     pub(crate) constant_rate: Option<u64>,
     pub(crate) arrivals: Arrivals,
+    pub(crate) pacer: Pacer,
     /// Requests that go out at once.
     pub(crate) requests_per_send: usize,
     pub(crate) threads: usize,
@@ -160,7 +162,14 @@ mod tests {
 
     fn plan(rate: u64, requests_per_send: usize, threads: usize, arrivals: Arrivals) -> Plan {
         let profile = Arc::new(Profile::constant(rate, 1));
-        Plan { profile, constant_rate: Some(rate), arrivals, requests_per_send, threads }
+        Plan {
+            profile,
+            constant_rate: Some(rate),
+            arrivals,
+            pacer: Pacer::Exact,
+            requests_per_send,
+            threads,
+        }
     }
 
     fn starts(plan: &Plan, thread: usize, count: usize) -> Vec<u64> {
@@ -230,6 +239,7 @@ mod tests {
             profile,
             constant_rate: None,
             arrivals: Arrivals::Constant,
+            pacer: Pacer::Exact,
             requests_per_send: 1,
             threads: 2,
         };

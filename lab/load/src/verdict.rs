@@ -6,6 +6,7 @@
 mod backlog;
 
 use crate::result::{ErrorCounts, LoadResult, Silence};
+use crate::waits::ProcessorWaits;
 use backlog::{Excursion, MIN_INTERVALS};
 
 /// From this share of errors on, a run is about them.
@@ -16,6 +17,12 @@ const GENERATOR_SHARE: f64 = 0.1;
 const GENERATOR_TAIL_SHARE: f64 = 0.25;
 /// unless its 99th percentile is below this, which no measurement of a service needs to notice.
 const GENERATOR_DELAY_NS: u64 = 50_000;
+/// Waits for a processor count from this share of the 99th percentile on. The machine is the limit
+/// if, besides,
+const WAITS_SHARE: f64 = 0.25;
+/// others have this share of all processors. Otherwise generator and server share them, and the
+/// figures are those of both on one machine.
+const OTHERS_SHARE: f64 = 0.1;
 /// A closed loop whose thread works for this share of the time never waits for the server.
 const BUSY_SHARE: f64 = 0.95;
 /// A time without any answer is a stall from this on,
@@ -34,6 +41,8 @@ pub enum Verdict {
     Stable,
     /// More was asked for than could be answered: the backlog grew.
     Saturated,
+    /// Other programs had the processors: threads of the generator or the server waited for one.
+    MachineLimited,
     /// The generator itself was the bottleneck.
     GeneratorLimited,
     /// The server stood still for a while; the percentiles hold that, and depend on the length of
@@ -50,6 +59,7 @@ impl Verdict {
         match self {
             Verdict::Stable => "stable",
             Verdict::Saturated => "saturated",
+            Verdict::MachineLimited => "machine-limited",
             Verdict::GeneratorLimited => "generator-limited",
             Verdict::Stalled => "stalled",
             Verdict::Errors => "errors",
@@ -64,6 +74,10 @@ impl Verdict {
             Verdict::Saturated => {
                 "the backlog grew, so response times only measure for how long; ask for less \
                  (--find-max finds out how much less)"
+            }
+            Verdict::MachineLimited => {
+                "others had the processors, so the figures are about the machine; end what runs \
+                 beside, or give the server and its load cores of their own"
             }
             Verdict::GeneratorLimited => {
                 "the generator was the bottleneck, so the figures are about it; give it more \
@@ -119,6 +133,8 @@ pub struct Figures {
     pub cpu_share: f64,
     /// The longest time without an answer.
     pub silence: Silence,
+    /// The waits of threads for a processor.
+    pub processor_waits: ProcessorWaits,
 }
 
 impl Figures {
@@ -147,6 +163,7 @@ impl Figures {
             generator_p99_ns: result.generator_delay.value_at_quantile(0.99),
             cpu_share: busiest.fold(0.0, f64::max) / seconds,
             silence: result.silence,
+            processor_waits: result.processor_waits,
         }
     }
 }
@@ -179,6 +196,7 @@ pub fn judge(figures: &Figures) -> Judgement {
     let (first, second) = if is_servers { (silence, lateness) } else { (lateness, silence) };
     let findings = [
         nothing_answered(figures),
+        machine_limited(figures),
         first,
         second,
         saturated(figures),
@@ -194,6 +212,9 @@ pub fn judge(figures: &Figures) -> Judgement {
     if verdict == Verdict::Stable && figures.errors.all() > 0 {
         evidence.push(format!("{} errors: {}.", figures.errors.all(), kinds(&figures.errors)));
     }
+    if verdict != Verdict::MachineLimited {
+        evidence.extend(waits(figures));
+    }
     evidence.extend(without_an_answer(figures));
     if verdict == Verdict::Stable && figures.backlog.len() < MIN_INTERVALS {
         evidence.push("The run was too short to tell whether a backlog would grow.".to_owned());
@@ -206,6 +227,35 @@ fn nothing_answered(figures: &Figures) -> Option<(Verdict, String)> {
         let errors = kinds(&figures.errors);
         let text = format!("No request was answered ({errors}).");
         (Verdict::Errors, text)
+    })
+}
+
+fn machine_limited(figures: &Figures) -> Option<(Verdict, String)> {
+    let text = waits(figures)?;
+    let others_share = figures.processor_waits.others_share?;
+    (others_share >= OTHERS_SHARE).then_some((Verdict::MachineLimited, text))
+}
+
+/// The waits for a processor, where they are a good part of the 99th percentile.
+fn waits(figures: &Figures) -> Option<String> {
+    let ProcessorWaits { generator_ns, server_ns, either_ns, others_share } =
+        figures.processor_waits;
+    let is_much = either_ns >= WAITS_SHARE * figures.response_p99_ns as f64
+        && either_ns >= GENERATOR_DELAY_NS as f64
+        && figures.requests > 0;
+    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
+    let servers = server_ns.map_or_else(String::new, |ns| format!(", the server's {}", ms(ns)));
+    let others = others_share.map_or_else(String::new, |share| {
+        format!("; other programs had {:.0} % of all processors", share * 100.0)
+    });
+    is_much.then(|| {
+        format!(
+            "About {} of the p99 of {} were waits for a processor (the generator's threads \
+             {}{servers}){others}.",
+            ms(either_ns),
+            ms(figures.response_p99_ns as f64),
+            ms(generator_ns),
+        )
     })
 }
 

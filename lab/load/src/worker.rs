@@ -20,6 +20,7 @@ use crate::punctuality::Punctuality;
 use crate::recorder::{Recorder, Scope};
 use crate::schedule::Plan;
 use crate::script::ThreadScript;
+use crate::waits::{LOOK_PAUSE, Waits};
 use crate::watch::Watcher;
 
 /// The interval at which rates are sampled, timeouts are looked for and lost connections are
@@ -93,6 +94,8 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<LoadError>,
     /// Without what it took only in order to be on time.
     pub(crate) cpu_time: Duration,
+    /// Its waits for a processor.
+    pub(crate) waits: Waits,
 }
 
 /// The state of the loop.
@@ -120,6 +123,15 @@ pub(crate) struct Worker {
     tick_ticks: u64,
     last_progress: (Ticks, u64),
     stopped_early: bool,
+    own_waits: OwnWaits,
+}
+
+/// The waits of a thread for a processor, at which it looks itself.
+#[derive(Default)]
+struct OwnWaits {
+    waits: Waits,
+    seen_ns: u64,
+    next_look: Ticks,
 }
 
 impl Worker {
@@ -127,7 +139,8 @@ impl Worker {
         wake_up_on_time();
         let Work { thread, pool, maker, depth, plan, watcher, scope, limits } = work;
         let in_flight_limit = depth * maker.requests_per_send;
-        let pool = Pool::new(pool, clock, in_flight_limit, plan.is_some());
+        let pacing = Pacing::new(plan, thread, pool.places.len(), limits.quota);
+        let pool = Pool::new(pool, clock, in_flight_limit, pacing.is_scheduled());
         let pool = pool.map_err(LoadError::system("wait for sockets"))?;
         let tick = (limits.timeout / 4).clamp(SHORTEST_TICK, TICK);
         Ok(Worker {
@@ -136,7 +149,7 @@ impl Worker {
             punctuality: pool.poller.punctuality(),
             pool,
             maker,
-            pacing: Pacing::new(plan, thread, limits.quota),
+            pacing,
             watcher,
             recorder: Recorder::new(clock, scope),
             buffer: vec![0; READ_BUFFER_BYTES].into_boxed_slice(),
@@ -149,6 +162,7 @@ impl Worker {
             tick_ticks: clock.ticks(nanoseconds(tick)),
             last_progress: (Ticks::default(), 0),
             stopped_early: false,
+            own_waits: OwnWaits::default(),
             limits,
         })
     }
@@ -205,6 +219,7 @@ impl Worker {
             stopped_early: self.stopped_early,
             failure,
             cpu_time,
+            waits: self.own_waits.waits,
         }
     }
 
@@ -217,9 +232,12 @@ impl Worker {
             }
             let wait_ns = self.send_due(now)?;
             // Only who sends by a schedule has to wake up in time.
-            let begin = self.pacing.is_paced().then(|| self.clock.now());
+            let begin = self.pacing.is_scheduled().then(|| self.clock.now());
             let events = self.wait_and_handle(wait_ns)?;
             now = self.clock.now();
+            if now >= self.own_waits.next_look {
+                self.look_at_waits(now);
+            }
             if let Some(begin) = begin.filter(|_| events == 0) {
                 self.punctuality.note(wait_ns, self.clock.nanoseconds(now.since(begin)));
             }
@@ -227,15 +245,25 @@ impl Worker {
         Ok(())
     }
 
+    /// Notes how long the thread had to wait for a processor since it last looked.
+    fn look_at_waits(&mut self, now: Ticks) {
+        let waited_ns = self.pool.poller.waited_ns();
+        let own = &mut self.own_waits;
+        let since_ns = waited_ns.saturating_sub(std::mem::replace(&mut own.seen_ns, waited_ns));
+        own.next_look = Ticks(now.0 + self.clock.ticks(nanoseconds(LOOK_PAUSE)));
+        own.waits.note(self.clock.nanoseconds(now.since(self.pacing.start)), since_ns);
+    }
+
     fn begin(&mut self, start: Ticks) -> Result<(), LoadError> {
         self.pool.is_running = true;
         self.recorder.begin(start, nanoseconds(self.limits.warm_up));
         self.next_tick = Ticks(start.0 + self.tick_ticks);
         self.last_progress = (start, 0);
+        self.own_waits.seen_ns = self.pool.poller.waited_ns();
         let duration_ticks = self.limits.duration.map(|d| self.clock.ticks(nanoseconds(d)));
         self.pacing.begin(self.clock, start, duration_ticks);
         self.pool.refill(start);
-        if self.pacing.is_paced() || !self.pool.plan.keep_alive {
+        if self.pacing.is_scheduled() || !self.pool.plan.keep_alive {
             return Ok(());
         }
         self.pool.poller.spin_until(self.clock, start);
@@ -245,7 +273,7 @@ impl Worker {
     /// Sends all that is due by now, and returns the time to wait for the next.
     fn send_due(&mut self, now: Ticks) -> Result<u64, LoadError> {
         let mut wake_up = self.next_tick.min(self.pacing.deadline);
-        if self.pacing.is_paced() {
+        if self.pacing.is_scheduled() {
             for _ in 0..MAX_SENDS_PER_TURN {
                 if !self.send_next(now)? {
                     break;
@@ -263,10 +291,17 @@ impl Worker {
             match self.pacing.take_delayed(now) {
                 Ok(index) => {
                     self.pool.connections[index].delayed = false;
-                    self.fill(index)?;
+                    match self.pacing.is_paced() {
+                        true => self.advance(index)?,
+                        false => self.fill(index)?,
+                    }
                 }
                 Err(next) => {
-                    wake_up = next.map_or(wake_up, |next| wake_up.min(next));
+                    let end = next.map(|end| {
+                        let wait_ns = self.pacing.wait_ns(self.clock, end, now);
+                        Ticks(now.0 + self.clock.ticks(wait_ns))
+                    });
+                    wake_up = end.map_or(wake_up, |end| wake_up.min(end));
                     break;
                 }
             }
@@ -291,7 +326,7 @@ impl Worker {
             // costs less behind one of its own kind, and the server is woken for several at once.
             let place = index % PUT_BY_MAX;
             if place == 0 {
-                self.is_putting_by = !self.pacing.is_paced() && count - index > 1;
+                self.is_putting_by = !self.pacing.is_scheduled() && count - index > 1;
             }
             if let Some(readiness) = self.pool.poller.event(index) {
                 self.handle(readiness)?;
@@ -350,7 +385,7 @@ impl Worker {
             let is_down = matches!(connection.link, Link::Down { retry_at } if retry_at <= now);
             if used && is_down && keep_alive {
                 self.pool.open(index, &mut self.recorder);
-            } else if used && grown && !self.pacing.is_paced() && keep_alive {
+            } else if used && grown && !self.pacing.is_scheduled() && keep_alive {
                 self.advance(index)?;
             }
         }

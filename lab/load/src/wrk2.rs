@@ -17,6 +17,10 @@ const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
 const SUB_BUCKETS: u32 = 2_048;
 /// The interval at which wrk and we sample the rate, in milliseconds.
 const SAMPLING_INTERVAL_MS: u64 = 100;
+/// wrk2's names of its distributions.
+const CORRECTED: &str = "Recorded Latency";
+const UNCORRECTED: &str =
+    "Uncorrected Latency (measured without taking delayed starts into account)";
 /// Steps of the spectrum for every halving of the distance to 100 %, as in wrk2.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 /// The percentiles of wrk2's short distribution.
@@ -39,10 +43,22 @@ pub fn header(options: &LoadOptions) -> String {
     )
 }
 
-/// The table that comes after the run; with `latency` (`-L`) also the distribution. A run with a
-/// rate is shown as wrk2 shows it, one without as wrk does.
+/// The distributions of latency that are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distributions {
+    /// None.
+    #[default]
+    None,
+    /// That from the intended start (`-L`).
+    Corrected,
+    /// That and, of a run with a rate, the one from the actual send (`-U`).
+    Both,
+}
+
+/// The table that comes after the run. A run with a rate is shown as wrk2 shows it, one without as
+/// wrk does.
 #[must_use]
-pub fn table(result: &LoadResult, latency: bool) -> String {
+pub fn table(result: &LoadResult, shown: Distributions) -> String {
     let times_us = in_microseconds(&result.response_time);
     let paced = result.paced;
     let mut out = String::new();
@@ -50,13 +66,16 @@ pub fn table(result: &LoadResult, latency: bool) -> String {
         calibration(&mut out, result);
     }
     thread_stats(&mut out, &times_us, &result.request_rates);
-    match (latency, paced) {
-        (true, true) => spectrum(&mut out, &times_us),
-        (true, false) => distribution(&mut out, &times_us),
-        (false, _) => {}
+    match (shown, paced) {
+        (Distributions::None, _) => {}
+        (_, false) => distribution(&mut out, &times_us),
+        (_, true) => spectrum(&mut out, &times_us, CORRECTED),
+    }
+    if paced && shown == Distributions::Both {
+        out.push('\n');
+        spectrum(&mut out, &in_microseconds(&result.service_time), UNCORRECTED);
     }
     summary(&mut out, result);
-    own_lines(&mut out, result);
     out
 }
 
@@ -138,8 +157,8 @@ fn distribution(out: &mut String, times_us: &Histogram<u64>) {
     }
 }
 
-fn spectrum(out: &mut String, times_us: &Histogram<u64>) {
-    line(out, format_args!("  Latency Distribution (HdrHistogram - Recorded Latency)"));
+fn spectrum(out: &mut String, times_us: &Histogram<u64>, name: &str) {
+    line(out, format_args!("  Latency Distribution (HdrHistogram - {name})"));
     for percentile in WRK2_PERCENTILES {
         let value = format_time_us(times_us.value_at_percentile(percentile) as f64);
         line(out, format_args!("{percentile:>7.3}%{}", padded(&value, 10)));
@@ -196,9 +215,12 @@ fn summary(out: &mut String, result: &LoadResult) {
     line(out, format_args!("Transfer/sec: {transfer:>10}B"));
 }
 
-/// The lines that wrk2 does not know. No word here is one that scripts look for in the lines above.
-fn own_lines(out: &mut String, result: &LoadResult) {
-    out.push('\n');
+/// The lines that wrk2 does not know; they stand behind what a script's `done` prints. No word here
+/// is one that scripts look for in the table.
+#[must_use]
+pub fn accounts(result: &LoadResult) -> String {
+    let mut text = "\n".to_owned();
+    let out = &mut text;
     let (p50, p99, p999, max) = ("p50", "p99", "p99.9", "max");
     line(out, format_args!("  Accounts          {p50:>12}{p99:>12}{p999:>12}{max:>12}"));
     let accounts: [(&str, &Histogram<u64>); 6] = [
@@ -231,6 +253,7 @@ fn own_lines(out: &mut String, result: &LoadResult) {
     if result.stopped_early {
         line(out, format_args!("  Stopped early"));
     }
+    text
 }
 
 #[cfg(test)]

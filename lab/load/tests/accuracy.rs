@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pellucid_load::simulation::{Burden, HttpServer, Reply, Request, Simulation};
-use pellucid_load::{Figures, LoadOptions, LoadResult, Objectives, Stage, Verdict, judge};
+use pellucid_load::{Figures, LoadOptions, LoadResult, Objectives, Pacer, Stage, Verdict, judge};
 use support::{Bucket, load, paced_in, simulated};
 
 const MS: u64 = 1_000_000;
@@ -92,6 +92,44 @@ fn a_freeze_shows_in_full_in_the_response_time_and_not_in_the_service_time() {
     assert_eq!(judgement.verdict, Verdict::Stalled, "{judgement:?}");
 }
 
+/// A server that answers in 100 µs takes a millisecond by wrk2's timers, as the figures do that
+/// were taken by it.
+#[test]
+fn the_pacing_of_wrk2_adds_its_timer_to_the_latency() {
+    let of = |pacer| {
+        let (simulation, _) = noting(|_| Duration::from_micros(100));
+        load(&LoadOptions { pacer, ..paced_in(&simulation, 1_000, 16, 5) })
+    };
+    let (exact, wrk2) = (of(Pacer::Exact), of(Pacer::Wrk2));
+    assert_eq!(exact.response_time.value_at_quantile(0.99) / 1_000, 100);
+    assert_near("service", wrk2.service_time.value_at_quantile(0.99), 100_000);
+    let median_ns = wrk2.response_time.value_at_quantile(0.5);
+    assert!((MS / 2..=MS * 3 / 2).contains(&median_ns), "{median_ns}");
+    assert!(wrk2.response_time.max() < 3 * MS, "{}", wrk2.response_time.max());
+    let rate = wrk2.requests_per_second();
+    assert!((970.0..=1_000.0).contains(&rate), "{rate} of 1,000 requests a second");
+    let judgement = judge(&Figures::of(&wrk2));
+    assert_eq!(judgement.verdict, Verdict::GeneratorLimited, "{judgement:?}");
+}
+
+/// A connection of wrk2 has one request under way, so that a freeze delays those behind it, which
+/// it sends as soon as it may.
+#[test]
+fn the_pacing_of_wrk2_catches_up_after_a_freeze() {
+    let frozen = 1_000 * MS..2_000 * MS;
+    let server = HttpServer::new(move |request| {
+        let thaws = Duration::from_nanos(frozen.end.saturating_sub(request.begin_ns));
+        let held = frozen.contains(&request.begin_ns);
+        Reply::ok().after(if held { thaws } else { Duration::from_micros(100) })
+    });
+    let simulation = Simulation::new(server);
+    let result = load(&LoadOptions { pacer: Pacer::Wrk2, ..paced_in(&simulation, 400, 2, 5) });
+    let answered = &result.throughput_per_second;
+    assert!(answered[1] < 30 && answered[2] > 700, "{answered:?}");
+    assert!((380..=420).contains(&answered[3]), "{answered:?}");
+    assert_near("longest", result.response_time.max(), 1_000 * MS);
+}
+
 /// The wait for a connection, which no server sees, and the generator's own delay are told apart.
 #[test]
 fn what_the_server_does_not_see_is_told_apart() {
@@ -116,6 +154,7 @@ fn cases() -> Vec<Case> {
     let quick = || HttpServer::new(|_| Reply::ok().after(Duration::from_micros(300)));
     let free = Burden::default();
     let starved = Burden { wake_up_late: Duration::from_millis(3), ..free };
+    let crowded = Burden { taken_by_others: Duration::from_millis(3), ..starved };
     let slow = Burden { event_cost: Duration::from_micros(400), ..free };
     let refusing = |share: usize| {
         HttpServer::new(move |request| match request.number % share {
@@ -135,7 +174,7 @@ fn cases() -> Vec<Case> {
     });
     let silent = HttpServer::new(|_| Reply::never());
     let bucket = |per_second| Bucket::of(per_second).server();
-    use Verdict::{Errors, GeneratorLimited, Saturated, Stable, Stalled};
+    use Verdict::{Errors, GeneratorLimited, MachineLimited, Saturated, Stable, Stalled};
     vec![
         ("a rate that is held", quick(), free, Some(1_000), Stable),
         ("a closed loop", quick(), free, None, Stable),
@@ -144,6 +183,7 @@ fn cases() -> Vec<Case> {
         ("thrice the capacity", bucket(1_000), free, Some(3_000), Saturated),
         ("a closed loop at the capacity", bucket(1_000), free, None, Stable),
         ("a thread that wakes up late", quick(), starved, Some(1_000), GeneratorLimited),
+        ("a thread whose processor others have", quick(), crowded, Some(1_000), MachineLimited),
         ("a thread that is slow, at a rate", quick(), slow, Some(2_000), GeneratorLimited),
         ("a thread that is slow, in a closed loop", quick(), slow, None, GeneratorLimited),
         ("a server that stands still", freezing, free, Some(1_000), Stalled),

@@ -247,9 +247,14 @@ fn requests_that_are_returned_together_are_pipelined() {
     );
     let mut options = script.options(&server);
     options.limit = Limit::Requests(30);
-    assert_eq!(load(&options).requests, 30);
+    let result = load(&options);
+    assert_eq!((result.requests, result.response_time.len()), (30, 30));
     let expected: Vec<String> = (0..30).map(|n| format!("GET /?{} HTTP/1.1", n % 3 + 1)).collect();
     assert_eq!(server.lines(), expected);
+    // With `-B`, three that went out at once are one measurement.
+    options.measures_batches = true;
+    let result = load(&options);
+    assert_eq!((result.requests, result.response_time.len()), (30, 10));
     // Under a rate, three requests take the time of three.
     options.rate_per_second = Some(300);
     options.limit = Limit::Duration(Duration::from_millis(200));

@@ -213,7 +213,7 @@ fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<Quantil
 /// The changes, for people.
 fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
     let mut sentences = Vec::new();
-    let spoiled = ["saturated", "generator-limited", "errors", "stalled"];
+    let spoiled = ["saturated", "machine-limited", "generator-limited", "errors", "stalled"];
     for (name, run) in [("first", before), ("second", after)] {
         let verdict = run.verdict.as_deref().filter(|verdict| spoiled.contains(verdict));
         sentences.extend(verdict.map(|verdict| {

@@ -45,7 +45,8 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
 
 /// The text about one load: wrk2's percentiles, the server's account, and what they say.
 pub(crate) fn describe(section: &Section, steady: &Steady) -> String {
-    let table = wrk2::table(&steady.result, true);
+    let table = wrk2::table(&steady.result, wrk2::Distributions::Corrected)
+        + &wrk2::accounts(&steady.result);
     // The detailed spectrum has its place in the report's curve.
     let percentiles = table.split("\n  Detailed Percentile spectrum:").next().unwrap_or(&table);
     let rate = wrk2_tail(&table);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pellucid_load::{
-    Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, ScriptOptions, Target, TlsOptions,
-    Workload, parse_count, parse_duration,
+    Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, Pacer, ScriptOptions, Target,
+    TlsOptions, Workload, parse_count, parse_duration, wrk2,
 };
 
 use super::outputs::Outputs;
@@ -20,7 +20,8 @@ const DEFAULT_STREAMS: usize = 32;
 ///
 /// With a rate, requests start on a schedule that slow answers do not delay, and latency counts
 /// from the intended start. Without one, every connection sends as soon as it has its answer. Each
-/// run ends with a verdict: stable, saturated, generator-limited, stalled or errors, and why.
+/// run ends with a verdict: stable, saturated, machine-limited, generator-limited, stalled or
+/// errors, and why.
 ///
 /// Example: pellucid load -c 64 -t 1 -d 20s -R 10000 -L -s put.lua http://127.0.0.1:8080
 ///
@@ -71,6 +72,9 @@ struct PaceArguments {
     /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
     arrivals: Option<ArrivalsName>,
+    /// The instrument that decides when requests are sent.
+    #[arg(long, value_enum)]
+    pacing: Option<PacingName>,
     /// The time that a request may take before it counts as timed out [default: 2s].
     #[arg(short = 'T', long, value_parser = duration)]
     timeout: Option<Duration>,
@@ -112,6 +116,9 @@ struct RequestsArguments {
     /// A description of work, as docs/load.md has it.
     #[arg(long, conflicts_with = "script", value_name = "FILE.toml")]
     work: Option<PathBuf>,
+    /// Measure the whole of requests that a script sends at once, not each of them.
+    #[arg(short = 'B', long = "batch_latency", alias = "batch-latency")]
+    batch_latency: bool,
     /// A header of every request, as `Name: value`.
     #[arg(short = 'H', long = "header")]
     headers: Vec<String>,
@@ -148,6 +155,9 @@ struct OutputArguments {
     /// Print the distribution of latency and its detailed spectrum.
     #[arg(short = 'L', long)]
     latency: bool,
+    /// With a rate: print the distribution from the actual send, too, without the wait for it.
+    #[arg(short = 'U', long = "u_latency", alias = "u-latency")]
+    uncorrected: bool,
     /// Print the result as JSON instead.
     #[arg(long)]
     json: bool,
@@ -168,6 +178,14 @@ enum ArrivalsName {
     Constant,
     /// At random and independent of each other.
     Poisson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PacingName {
+    /// To microseconds, on whichever connection is free.
+    Exact,
+    /// As wrk2: each connection by itself, by timers of whole milliseconds.
+    Wrk2,
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -195,7 +213,7 @@ pub(crate) struct Task {
     pub(crate) connections: Vec<usize>,
     /// Cores of the server, if they were given.
     pub(crate) server_cores: Option<usize>,
-    pub(crate) latency: bool,
+    pub(crate) distributions: wrk2::Distributions,
     pub(crate) around: Option<f64>,
     pub(crate) json: bool,
     pub(crate) objectives: Option<Objectives>,
@@ -239,7 +257,11 @@ impl Task {
             options,
             connections,
             server_cores: arguments.pace.server_cores.map(small),
-            latency: arguments.output.latency,
+            distributions: match (arguments.output.uncorrected, arguments.output.latency) {
+                (true, _) => wrk2::Distributions::Both,
+                (false, true) => wrk2::Distributions::Corrected,
+                (false, false) => wrk2::Distributions::None,
+            },
             around: arguments.output.around,
             json: arguments.output.json,
             objectives: arguments.search.slo,
@@ -276,6 +298,11 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
         Some(ArrivalsName::Poisson) => Arrivals::Poisson,
         None => options.arrivals,
     };
+    options.pacer = match arguments.pace.pacing {
+        Some(PacingName::Wrk2) => Pacer::Wrk2,
+        Some(PacingName::Exact) | None => options.pacer,
+    };
+    options.measures_batches = arguments.requests.batch_latency;
     options.keep_alive &= !arguments.protocol.no_keep_alive;
     if arguments.protocol.http2 {
         options.http2_streams = Some(arguments.protocol.streams.map_or(DEFAULT_STREAMS, small));

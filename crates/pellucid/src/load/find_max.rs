@@ -37,6 +37,9 @@ const NEAR: f64 = 1.1;
 /// The message where the generator was what missed it.
 const GENERATORS: &str = "The generator could not keep up above that, so the service may hold \
                           more: give the generator more threads or a machine of its own.";
+/// The message where others had the processors.
+const MACHINES: &str = "Above that, others had the processors, so the service may hold more: end \
+                        what runs beside.";
 /// The loads between which the server's phases are compared, in terms of the knee.
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
@@ -51,8 +54,9 @@ struct Found {
     /// The confirming runs with their rates; before there is one, the last trial.
     confirmed: Vec<(f64, Run)>,
     last: Option<Run>,
-    /// Rates that were missed because of the generator, in requests a second.
-    missed_by_generator: Vec<f64>,
+    /// Rates that were missed because of the generator or the machine, in requests a second, and
+    /// because of which.
+    missed_by_others: Vec<(f64, Verdict)>,
     /// The event that ended the search before its time.
     failure: Option<Failure>,
 }
@@ -135,8 +139,8 @@ fn start(task: &Task) -> Result<f64, Failure> {
     Ok((result.requests_per_second() * START_SHARE).max(1.0))
 }
 
-/// Tries a rate. A trial that failed because of the generator says nothing of the service, so it is
-/// made again before it counts.
+/// Tries a rate. A trial that failed because of the generator, or because others had the
+/// processors, says nothing of the service, so it is made again before it counts.
 fn attempt(
     task: &Task,
     objectives: &Objectives,
@@ -145,12 +149,16 @@ fn attempt(
 ) -> Result<(Run, Result<(), String>), Failure> {
     for _ in 1..TRIES {
         let (run, kept) = attempt_once(task, objectives, rate, length)?;
-        let limited = run.judgement.verdict == Verdict::GeneratorLimited;
-        if kept.is_ok() || run.result.stopped_early || !limited {
+        if kept.is_ok() || run.result.stopped_early || !is_limited(&run) {
             return Ok((run, kept));
         }
     }
     attempt_once(task, objectives, rate, length)
+}
+
+/// True if it was not the service alone that the run was limited by.
+fn is_limited(run: &Run) -> bool {
+    matches!(run.judgement.verdict, Verdict::GeneratorLimited | Verdict::MachineLimited)
 }
 
 fn attempt_once(
@@ -218,8 +226,8 @@ impl Found {
     /// Takes in a trial that went on to its end.
     fn take(&mut self, rate: f64, confirm: bool, run: Run, kept: &Result<(), String>) {
         let result = &run.result;
-        if kept.is_err() && run.judgement.verdict == Verdict::GeneratorLimited {
-            self.missed_by_generator.push(rate);
+        if kept.is_err() && is_limited(&run) {
+            self.missed_by_others.push((rate, run.judgement.verdict));
         }
         self.trials.push(json!({
             "rate_per_second": result.rate_per_second,
@@ -243,10 +251,18 @@ impl Found {
         self.confirmed.into_iter().find(is_median).map(|(_, run)| run).or(self.last)
     }
 
-    /// True if it was the generator, and not the service alone, that bore no more than was found.
-    fn is_generators(&self) -> bool {
-        let near = self.knee.median_per_second().map(|rate| rate * NEAR);
-        near.is_some_and(|near| self.missed_by_generator.iter().any(|rate| *rate <= near))
+    /// The verdict of a trial near what was found, if it was not the service alone that bore no
+    /// more.
+    fn limited_by(&self) -> Option<Verdict> {
+        let near = self.knee.median_per_second()? * NEAR;
+        let missed = self.missed_by_others.iter().find(|(rate, _)| *rate <= near);
+        missed.map(|(_, verdict)| *verdict)
+    }
+
+    /// A sentence of that, if it is so.
+    fn limit_told(&self) -> Option<&'static str> {
+        let verdict = self.limited_by()?;
+        Some(if verdict == Verdict::MachineLimited { MACHINES } else { GENERATORS })
     }
 
     /// The name of that run, for the report.
@@ -257,7 +273,7 @@ impl Found {
                  confirmed it; {} trials came before or after.{}",
                 self.at_least(),
                 self.trials.len() - 1,
-                if self.is_generators() { format!(" {GENERATORS}") } else { String::new() }
+                self.limit_told().map_or_else(String::new, |told| format!(" {told}"))
             ),
             None => "No highest stable rate was found. Shown is the last trial.".to_owned(),
         }
@@ -265,7 +281,7 @@ impl Found {
 
     /// The sign that stands before a rate that is only known to be held.
     fn at_least(&self) -> &'static str {
-        if self.is_generators() { "at least " } else { "" }
+        if self.limited_by().is_some() { "at least " } else { "" }
     }
 
     fn json(&self) -> Value {
@@ -281,7 +297,11 @@ impl Found {
             "schema": "pellucid.knee.v1",
             "command": command_line(),
             "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
-            "limited_by": if self.is_generators() { "generator" } else { "service" },
+            "limited_by": match self.limited_by() {
+                None => "service",
+                Some(Verdict::MachineLimited) => "machine",
+                Some(_) => "generator",
+            },
             "rate_per_second": self.knee.median_per_second(),
             "least_per_second": spread.map(|(least, _)| least),
             "greatest_per_second": spread.map(|(_, greatest)| greatest),
@@ -309,8 +329,8 @@ impl Found {
             "Highest stable rate: {}{rate:.0} requests/s ({times}; {trials} trials)\n",
             self.at_least()
         );
-        if self.is_generators() {
-            text += &format!("  {GENERATORS}\n");
+        if let Some(told) = self.limit_told() {
+            text += &format!("  {told}\n");
         }
         if !self.growth.is_empty() {
             text += &growth::sentences(&self.growth);

@@ -49,10 +49,10 @@ impl Run {
         })
     }
 
-    /// For people: the tables of wrk and wrk2, and what they lack.
-    pub(super) fn text(&self, latency: bool) -> String {
+    /// For people: what the tables of wrk and wrk2 lack.
+    pub(super) fn text(&self) -> String {
         [
-            wrk2::table(&self.result, latency),
+            wrk2::accounts(&self.result),
             show::direct(&self.result),
             show::operations(&self.result),
             self.ways.text(&self.result),

@@ -48,11 +48,16 @@ fn single(task: &Task) -> Result<(), Failure> {
     // The script's own words, printed while it is set up, come before the header, as in wrk.
     let header = if task.json { String::new() } else { wrk2::header(&task.options) };
     let mut run = Run::measure(task, &task.options, &header)?;
-    let printed = match task.json {
-        true => print_document(&run.document()),
-        false => print_text(&run.text(task.latency)),
-    };
     let written = task.outputs.write(&[&run], Vec::new());
-    let done = run.call_done();
-    Failure::all([run.check(task.objectives.as_ref()), printed, written, done])
+    let printed = match task.json {
+        true => vec![print_document(&run.document()), run.call_done()],
+        // As wrk: a script's last words stand right behind the table.
+        false => vec![
+            print_text(&wrk2::table(&run.result, task.distributions)),
+            run.call_done(),
+            print_text(&run.text()),
+        ],
+    };
+    let checked = [run.check(task.objectives.as_ref()), written];
+    Failure::all(checked.into_iter().chain(printed))
 }

@@ -1,7 +1,9 @@
 //! `pellucid load --connections 1,3,10,100`: the same load over several numbers of connections, and
 //! over the one that the usual rule gives, which is thereby checked.
 
-use pellucid_load::{LoadOptions, SweepPoint, Verdict, recommended, rule_holds, rule_of_thumb};
+use pellucid_load::{
+    LoadOptions, SweepPoint, Verdict, recommended, rule_holds, rule_of_thumb, wrk2,
+};
 use serde_json::{Value, json};
 
 use super::arguments::Task;
@@ -161,8 +163,12 @@ fn row(run: &Run) -> String {
 
 /// The text that a single run prints, of each, if distributions are asked for (`-L`).
 fn distributions(task: &Task, runs: &[Run]) -> String {
-    let one = |run: &Run| format!("\n{} connections:\n{}", run.result.connections, run.text(true));
-    let all: String = runs.iter().filter(|_| task.latency).map(one).collect();
+    let one = |run: &Run| {
+        let table = wrk2::table(&run.result, task.distributions);
+        format!("\n{} connections:\n{table}{}", run.result.connections, run.text())
+    };
+    let is_asked = task.distributions != wrk2::Distributions::None;
+    let all: String = runs.iter().filter(|_| is_asked).map(one).collect();
     if all.is_empty() { all } else { all + "\n" }
 }
 

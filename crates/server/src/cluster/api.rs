@@ -135,7 +135,7 @@ impl PeerApi {
             return Err(Failure::Refused(413, line.into()));
         }
         let traced = self.owner.observer().traced.whole_of(exchange.facts.request);
-        let trace = traced.as_ref().map(|Trace { context, state }| TraceOfAsk {
+        let trace = traced.as_ref().map(|Trace { context, state, .. }| TraceOfAsk {
             trace: context.trace,
             span: context.span,
             state: state.as_deref().unwrap_or_default(),

@@ -62,6 +62,7 @@ pub(crate) fn spans(record: &Record, trace: &Trace, names: Names, anchor: &Ancho
         number("pellucid.connection", u64::from(facts.connection)),
         text("pellucid.request", &format!("{:016x}", facts.request)),
     ];
+    attributes.extend(trace.method.map(|method| text("http.request.method", method)));
     if facts.key_hash != 0 {
         attributes.push(text("pellucid.key_hash", &format!("{:016x}", facts.key_hash)));
     }

@@ -24,6 +24,21 @@ pub(crate) struct Trace {
     pub(crate) context: TraceContext,
     /// The caller's `tracestate`, which is passed on as it came.
     pub(crate) state: Option<Box<str>>,
+    /// The method of HTTP, in the words of OpenTelemetry; none of a request from another node.
+    pub(crate) method: Option<&'static str>,
+}
+
+/// The methods that OpenTelemetry names, and the name that it has for all others.
+const METHODS: [&str; 9] =
+    ["GET", "PUT", "POST", "DELETE", "HEAD", "PATCH", "OPTIONS", "CONNECT", "TRACE"];
+const OTHER_METHOD: &str = "_OTHER";
+
+/// What a request asks to be traced: the caller's trace with its notes, and the method.
+#[derive(Default)]
+struct Wish {
+    parent: Option<TraceParent>,
+    state: Option<Box<str>>,
+    method: Option<&'static str>,
 }
 
 /// The choice of requests that are traced, and those under way.
@@ -77,13 +92,13 @@ impl Traced {
         let parent = header.and_then(|header| TraceParent::parse(header.value));
         let is_ours = parent.is_some_and(|parent| parent.is_sampled);
         let state = if is_ours { trace_state(request.headers) } else { None };
-        self.decide(parent, state, number, random)
+        let method = METHODS.iter().find(|name| **name == request.method).unwrap_or(&OTHER_METHOD);
+        self.decide(Wish { parent, state, method: Some(method) }, number, random)
     }
 
     fn decide(
         &self,
-        parent: Option<TraceParent>,
-        state: Option<Box<str>>,
+        Wish { parent, state, method }: Wish,
         number: u64,
         mut random: impl FnMut() -> u64,
     ) -> Option<TraceContext> {
@@ -102,7 +117,7 @@ impl Traced {
         under_way.begun += 1;
         let age = under_way.begun;
         under_way.by_age.insert(age, number);
-        under_way.by_request.insert(number, (age, Trace { context, state }));
+        under_way.by_request.insert(number, (age, Trace { context, state, method }));
         if under_way.by_request.len() > TRACED_MAX
             && let Some((_, oldest)) = under_way.by_age.pop_first()
         {
@@ -118,7 +133,7 @@ impl Traced {
         if self.is_on {
             let parent = TraceParent { trace: of.trace, span: of.span, is_sampled: true };
             let state = (!of.state.is_empty()).then(|| Box::from(of.state));
-            self.decide(Some(parent), state, number, random);
+            self.decide(Wish { parent: Some(parent), state, method: None }, number, random);
         }
     }
 
@@ -178,13 +193,18 @@ mod tests {
     #[test]
     fn the_callers_decision_stands() {
         let traced = Traced::new(true, 1.0);
-        let parent = |is_sampled| Some(TraceParent { trace: 5, span: 6, is_sampled });
-        assert_eq!(traced.decide(parent(false), None, 1, counter()), None);
         let state = Some(Box::from("a=1"));
-        let context = traced.decide(parent(true), state.clone(), 2, counter()).unwrap();
+        let parent = |is_sampled| Wish {
+            parent: Some(TraceParent { trace: 5, span: 6, is_sampled }),
+            state: state.clone(),
+            method: Some("PUT"),
+        };
+        assert_eq!(traced.decide(parent(false), 1, counter()), None);
+        let context = traced.decide(parent(true), 2, counter()).unwrap();
         assert_eq!((context.trace, context.parent), (5, 6));
         assert_eq!(traced.of(2), Some(context));
-        assert_eq!((traced.end(2), traced.end(2)), (Some(Trace { context, state }), None));
+        let trace = Trace { context, state: state.clone(), method: Some("PUT") };
+        assert_eq!((traced.end(2), traced.end(2)), (Some(trace), None));
     }
 
     #[test]
@@ -192,11 +212,11 @@ mod tests {
         let none = Traced::new(true, 0.0);
         let all = Traced::new(true, 1.0);
         let half = Traced::new(true, 0.5);
-        assert!(none.decide(None, None, 1, || 0).is_none());
-        let begun = all.decide(None, None, 1, || u64::MAX - 1);
+        assert!(none.decide(Wish::default(), 1, || 0).is_none());
+        let begun = all.decide(Wish::default(), 1, || u64::MAX - 1);
         assert!(begun.is_some_and(|context| context.parent == 0));
-        assert!(half.decide(None, None, 1, || u64::MAX / 4).is_some());
-        assert!(half.decide(None, None, 2, || u64::MAX / 4 * 3).is_none());
+        assert!(half.decide(Wish::default(), 1, || u64::MAX / 4).is_some());
+        assert!(half.decide(Wish::default(), 2, || u64::MAX / 4 * 3).is_none());
     }
 
     #[test]
@@ -204,7 +224,7 @@ mod tests {
         let traced = Traced::new(true, 1.0);
         let mut random = counter();
         for number in 0..TRACED_MAX as u64 + 10 {
-            traced.decide(None, None, number, &mut random);
+            traced.decide(Wish::default(), number, &mut random);
         }
         assert_eq!((traced.forgotten(), traced.count.load(Ordering::Relaxed)), (10, TRACED_MAX));
         assert!(traced.of(9).is_none() && traced.of(10).is_some());

@@ -38,6 +38,9 @@ fn a_request_of_a_trace_becomes_spans_below_the_callers() {
     assert_eq!((&own["name"], &own["kind"]), (&"entity_get".into(), &2.into()));
     assert_eq!((&own["traceId"], &own["parentSpanId"]), (&TRACE.into(), &PARENT.into()));
     assert!(returned.contains(own["spanId"].as_str().unwrap()));
+    let attributes = own["attributes"].as_array().unwrap();
+    let method = attributes.iter().find(|one| one["key"] == "http.request.method");
+    assert_eq!(method.unwrap()["value"]["stringValue"], "GET");
     let (from, to) = (unix_ns(own, "startTimeUnixNano"), unix_ns(own, "endTimeUnixNano"));
     let phases: Vec<&str> = spans[1..].iter().map(|span| span["name"].as_str().unwrap()).collect();
     assert!(phases.contains(&"execute") && phases.contains(&"write"), "{phases:?}");

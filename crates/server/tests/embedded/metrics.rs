@@ -166,6 +166,8 @@ fn the_page_counts_what_was_requested() {
     assert_eq!(single(&families, "pellucid_account_records_lost_total"), 0.0);
     assert!(single(&families, "process_resident_memory_bytes") > 1e6);
     assert_eq!(single(&families, "pellucid_build_info"), 1.0);
+    assert!(single(&families, "pellucid_event_loop_run_seconds_total") > 0.0);
+    assert!(single(&families, "pellucid_event_loop_run_delay_seconds_total") >= 0.0);
 }
 
 /// The system counts in steps of 10 ms, which a few requests need not take.

@@ -49,6 +49,8 @@ pub struct Burden {
     pub wake_up_late: Duration,
     /// The time that it works on each event.
     pub event_cost: Duration,
+    /// The part of the lateness in which other processes had the processor.
+    pub taken_by_others: Duration,
 }
 
 /// A clock that only the run moves, and the service that the run loads.
@@ -63,6 +65,8 @@ struct State {
     service: Box<dyn Service>,
     /// Time that passed while nobody had anything to do.
     idle_ns: u64,
+    /// Time in which others had the processor.
+    waited_ns: u64,
 }
 
 impl Simulation {
@@ -76,7 +80,7 @@ impl Simulation {
     /// The same on a machine that burdens the generator.
     #[must_use]
     pub fn burdened(service: impl Service + 'static, burden: Burden) -> Arc<Simulation> {
-        let state = Mutex::new(State { service: Box::new(service), idle_ns: 0 });
+        let state = Mutex::new(State { service: Box::new(service), idle_ns: 0, waited_ns: 0 });
         let clock = SimulatedClock::leaked(BEGIN_UNIX_MS);
         Arc::new(Simulation { clock, connections: AtomicUsize::new(0), burden, state })
     }
@@ -125,7 +129,11 @@ impl Simulation {
             let due = state.service.step(now);
             let count = look()?;
             if count > 0 || now >= deadline {
-                let late = if now > begin { self.burden.wake_up_late } else { Duration::ZERO };
+                let is_late = now > begin;
+                let late = if is_late { self.burden.wake_up_late } else { Duration::ZERO };
+                if is_late {
+                    state.waited_ns += nanoseconds(self.burden.taken_by_others);
+                }
                 let work = nanoseconds(self.burden.event_cost) * count as u64;
                 self.clock.advance_ns(nanoseconds(late) + work);
                 return Ok(count);
@@ -145,6 +153,17 @@ impl Simulation {
     /// Time in which the thread worked: all in which it did not wait.
     pub(crate) fn worked(&self) -> Duration {
         Duration::from_nanos(self.now_ns() - self.state().idle_ns)
+    }
+
+    /// Time in which the thread waited for a processor.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.state().waited_ns
+    }
+
+    /// The share of the processors that others had, if any had one.
+    pub(crate) fn others_share(&self) -> Option<f64> {
+        let share = self.waited_ns() as f64 / self.now_ns().max(1) as f64;
+        (share > 0.0).then_some(share)
     }
 
     fn now_ns(&self) -> u64 {

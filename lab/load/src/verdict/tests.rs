@@ -26,6 +26,7 @@ fn held() -> Figures {
         generator_p99_ns: 12_000,
         cpu_share: 0.2,
         silence: Silence { end_ns: 5_000 * MS, length_ns: 2 * MS, at_end_ns: 0 },
+        processor_waits: ProcessorWaits::default(),
     }
 }
 
@@ -49,7 +50,14 @@ fn from_half() -> Vec<u64> {
 type Case = (&'static str, Figures, Verdict, &'static str);
 
 fn paced_cases() -> Vec<Case> {
-    use Verdict::{GeneratorLimited, Saturated, Stable, Stalled};
+    use Verdict::{GeneratorLimited, MachineLimited, Saturated, Stable, Stalled};
+    let waits = |ms: f64, others_share| ProcessorWaits {
+        generator_ns: ms * 0.4e6,
+        server_ns: Some(ms * 0.8e6),
+        either_ns: ms * 1e6,
+        others_share,
+    };
+    let busy = || Figures { response_mean_ns: 9e6, response_p99_ns: 43 * MS, ..held() };
     let errors = |check, timeout| ErrorCounts { check, timeout, ..ErrorCounts::default() };
     // A stall of a second: 10,000 requests wait, and are worked off in the second after it.
     let mut stall = vec![0; 100];
@@ -94,6 +102,41 @@ fn paced_cases() -> Vec<Case> {
             Figures { backlog: growing_by(500), errors: errors(0, 3_000), ..held() },
             Saturated,
             "the backlog grew to",
+        ),
+        (
+            "a machine that others use",
+            Figures { processor_waits: waits(31.0, Some(0.5)), ..busy() },
+            MachineLimited,
+            "31.000 ms of the p99 of 43.000 ms were waits for a processor",
+        ),
+        (
+            "others use it, and the generator was late for that",
+            Figures {
+                processor_waits: waits(31.0, Some(0.5)),
+                generator_mean_ns: 5e6,
+                generator_p99_ns: 30 * MS,
+                ..busy()
+            },
+            MachineLimited,
+            "went out late",
+        ),
+        (
+            "generator and server share a processor",
+            Figures { processor_waits: waits(31.0, Some(0.04)), ..busy() },
+            Stable,
+            "other programs had 4 % of all processors",
+        ),
+        (
+            "others use the machine and nobody waits",
+            Figures { processor_waits: waits(4.0, Some(0.5)), ..busy() },
+            Stable,
+            "no backlog",
+        ),
+        (
+            "who uses the machine is not known",
+            Figures { processor_waits: waits(31.0, None), ..busy() },
+            Stable,
+            "the server's 24.800 ms).",
         ),
         (
             "generator starved",

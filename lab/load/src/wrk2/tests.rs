@@ -31,6 +31,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         paced: rate_per_second.is_some(),
         offered_per_second: rate_per_second.map(|rate| rate as f64),
         arrivals: crate::Arrivals::Constant,
+        pacer: crate::Pacer::Exact,
         keep_alive: true,
         connection_wait: times(&[]),
         generator_delay: times(&[]),
@@ -40,6 +41,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         protocol: "HTTP/1.1",
         timeline: Vec::new(),
         silence: crate::Silence::default(),
+        processor_waits: crate::ProcessorWaits::default(),
         operations: Vec::new(),
         requests,
         unanswered: 0,
@@ -91,15 +93,15 @@ fn a_closed_loop_looks_as_in_wrk() {
 Requests/sec:      5.00
 Transfer/sec:    654.31KB
 ";
-    let text = table(&result, true);
+    let text = table(&result, Distributions::Corrected);
     assert!(text.starts_with(expected), "{text}");
-    assert!(!table(&result, false).contains("Distribution"));
+    assert!(!table(&result, Distributions::None).contains("Distribution"));
 }
 
 #[test]
 fn an_open_loop_looks_as_in_wrk2() {
     let result = result(Some(10_000), times(&[(54, 1), (1_000, 98), (88_000, 1)]));
-    let text = table(&result, true);
+    let text = table(&result, Distributions::Corrected);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "  Thread calibration: mean lat.: 2.928ms, rate sampling interval: 100ms");
     assert_eq!(lines[2], "    Latency     1.86ms    8.65ms  87.94ms   99.00%");
@@ -135,6 +137,22 @@ fn an_open_loop_looks_as_in_wrk2() {
     assert_eq!(lines[last..last + footer.len()], footer);
 }
 
+/// `-U`: the time from the actual send has a spectrum of its own behind the other one.
+#[test]
+fn the_uncorrected_latency_has_a_block_of_its_own() {
+    let mut result = result(Some(10_000), times(&[(1_000, 100)]));
+    result.service_time = times(&[(54, 100)]);
+    let text = table(&result, Distributions::Both);
+    let rule = "-".repeat(58);
+    let blocks: Vec<&str> = text.split(&format!("{rule}\n")).collect();
+    assert!(blocks[0].contains("HdrHistogram - Recorded Latency)\n 50.000%    1.00ms\n"), "{text}");
+    let begin = "\n  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without \
+                 taking delayed starts into account))\n 50.000%   54.00us\n";
+    assert!(blocks[1].starts_with(begin), "{text}");
+    assert!(blocks[2].starts_with("  100 requests in "), "{text}");
+    assert!(!table(&result, Distributions::Corrected).contains("Uncorrected"));
+}
+
 /// The steps that people's plots are made of: five for each halving of the rest.
 #[test]
 fn the_spectrum_has_the_steps_of_wrk2() {
@@ -142,7 +160,7 @@ fn the_spectrum_has_the_steps_of_wrk2() {
     for value_us in 1..=100_000 {
         values.record(value_us * 1_000).unwrap();
     }
-    let text = table(&result(Some(1), values), true);
+    let text = table(&result(Some(1), values), Distributions::Corrected);
     let begin = text.find("1/(1-Percentile)").unwrap();
     let percentiles: Vec<&str> = text[begin..]
         .lines()
@@ -174,10 +192,11 @@ fn errors_have_the_lines_of_wrk_and_ours_come_last() {
     };
     result.first_error = Some("connect: refused".to_owned());
     result.unanswered = 9;
-    let text = table(&result, false);
+    let theirs = table(&result, Distributions::None);
+    let text = format!("{theirs}{}", accounts(&result));
     assert!(text.contains("\n  Socket errors: connect 1, read 2, write 3, timeout 4\n"), "{text}");
     assert!(text.contains("\n  Non-2xx or 3xx responses: 5\n"));
-    let (theirs, ours) = text.split_once("Transfer/sec:").unwrap();
+    let ours = text.split_once("Transfer/sec:").unwrap().1;
     assert!(!theirs.contains("lateness"));
     for part in ["Response time", "Service time", "Send lateness", "9", "connect: refused"] {
         assert!(ours.contains(part), "{part}: {ours}");

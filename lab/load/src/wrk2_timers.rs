@@ -1,0 +1,183 @@
+//! The pacing of wrk2, to compare figures with those that were taken by it.
+//!
+//! Each connection of wrk2 has a schedule of its own, at an even share of the rate, and one request
+//! under way. It looks at the schedule when an answer is complete, and sleeps by a timer of whole
+//! milliseconds if the next start is still to come: it sends about a millisecond late, and counts
+//! that as latency. One that is behind sends at twice its rate until it is on pace. Connections
+//! begin five milliseconds apart.
+
+use pellucid_clock::{Clock, Ticks};
+
+/// Between the beginnings of two connections of a thread, in milliseconds.
+const STAGGER_MS: u64 = 5;
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The instrument that decides when requests are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pacer {
+    /// Ours: to microseconds, on whichever connection is free.
+    #[default]
+    Exact,
+    /// wrk2's: by timers of milliseconds, each connection by itself.
+    Wrk2,
+}
+
+impl Pacer {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Pacer::Exact => "exact",
+            Pacer::Wrk2 => "wrk2",
+        }
+    }
+}
+
+/// The next step of a connection that is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Send, now, what was meant to start then.
+    Send(Ticks),
+    /// Sleep by a timer that ends then, and ask again.
+    Sleep(Ticks),
+}
+
+/// A connection's place in its schedule.
+#[derive(Clone, Debug, Default)]
+struct Hand {
+    /// The beginning of its schedule, once it is there.
+    begun: Option<Ticks>,
+    sent: u64,
+    /// Since when it is behind, and what it had sent by then.
+    behind: Option<(Ticks, u64)>,
+}
+
+/// The schedules of a thread's connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Wrk2Timers {
+    clock: Clock,
+    start: Ticks,
+    /// Ticks between two requests of a connection.
+    interval: f64,
+    /// Requests that go out at once.
+    batch: u64,
+    hands: Vec<Hand>,
+}
+
+impl Wrk2Timers {
+    /// Those of `connections`, which send `rate_per_second` together from `start` on.
+    pub(crate) fn new(
+        clock: Clock,
+        start: Ticks,
+        connections: usize,
+        rate_per_second: f64,
+        batch: usize,
+    ) -> Wrk2Timers {
+        let interval = clock.ticks_per_second() as f64 * connections as f64 / rate_per_second;
+        let hands = vec![Hand::default(); connections];
+        Wrk2Timers { clock, start, interval, batch: batch as u64, hands }
+    }
+
+    /// The next step of a connection at `now`.
+    pub(crate) fn next(&mut self, connection: usize, now: Ticks) -> Turn {
+        let stagger_ns = connection as u64 * STAGGER_MS * NS_PER_MS;
+        let earliest = Ticks(self.start.0 + self.clock.ticks(stagger_ns));
+        let hand = &mut self.hands[connection];
+        if hand.begun.is_none() && now < earliest {
+            return Turn::Sleep(earliest);
+        }
+        let begun = *hand.begun.get_or_insert(now);
+        let due = after(begun, self.interval * hand.sent as f64);
+        if due > now {
+            hand.behind = None;
+            return Turn::Sleep(self.timer(due, now));
+        }
+        let (since, sent_before) = *hand.behind.get_or_insert((now, hand.sent));
+        let caught_up = after(since, self.interval / 2.0 * (hand.sent - sent_before) as f64);
+        if caught_up > now {
+            return Turn::Sleep(self.timer(caught_up, now));
+        }
+        hand.sent += self.batch;
+        Turn::Send(due)
+    }
+
+    /// Requests that are due by `end` and not sent.
+    pub(crate) fn due_by(&self, end: Ticks) -> u64 {
+        let due = self.hands.iter().filter_map(|hand| {
+            let elapsed = end.since(hand.begun?) as f64;
+            Some(((elapsed / self.interval).ceil() as u64).saturating_sub(hand.sent))
+        });
+        due.sum()
+    }
+
+    /// The wait from `now` on for a timer that ends at `end`: a thread sleeps for whole
+    /// milliseconds.
+    pub(crate) fn wait_ns(&self, end: Ticks, now: Ticks) -> u64 {
+        let since_start = |time: Ticks| self.clock.nanoseconds(time.since(self.start));
+        (since_start(end) / NS_PER_MS).saturating_sub(since_start(now) / NS_PER_MS) * NS_PER_MS
+    }
+
+    /// The end of the timer that is set at `now` for what is due later: by the clock's whole
+    /// milliseconds, after the wait in milliseconds and a half, rounded:
+    /// at least the wait, and at most a millisecond more.
+    fn timer(&self, due: Ticks, now: Ticks) -> Ticks {
+        let since_start = |time: Ticks| self.clock.nanoseconds(time.since(self.start));
+        let wait_ms = (since_start(due) - since_start(now)) / NS_PER_MS + 1;
+        let end_ms = since_start(now) / NS_PER_MS + wait_ms;
+        Ticks(self.start.0 + self.clock.ticks(end_ms * NS_PER_MS))
+    }
+}
+
+fn after(begin: Ticks, ticks: f64) -> Ticks {
+    Ticks(begin.0 + ticks as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_clock::SimulatedClock;
+
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// 200 requests a second over two connections: one each ten milliseconds on either. A tick of
+    /// the simulated clock is a nanosecond.
+    fn timers() -> Wrk2Timers {
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        Wrk2Timers::new(clock, Ticks(0), 2, 200.0, 1)
+    }
+
+    #[test]
+    fn connections_begin_apart_and_sleep_for_whole_milliseconds() {
+        let mut timers = timers();
+        assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
+        assert_eq!(timers.next(1, Ticks(0)), Turn::Sleep(Ticks(5_000 * US)));
+        assert_eq!(timers.next(1, Ticks(5_100 * US)), Turn::Send(Ticks(5_100 * US)));
+        // Answered at 300 µs: 9.7 ms are to go, which are ten by a timer of whole milliseconds, set
+        // in the one that began at zero.
+        let end = Ticks(10_000 * US);
+        assert_eq!(timers.next(0, Ticks(300 * US)), Turn::Sleep(end));
+        // The thread itself sleeps for as many whole milliseconds, from wherever it is in one.
+        assert_eq!(timers.wait_ns(end, Ticks(300 * US)), 10_000 * US);
+        assert_eq!(timers.wait_ns(end, Ticks(9_300 * US)), 1_000 * US);
+        assert_eq!(timers.next(0, Ticks(10_300 * US)), Turn::Send(end));
+        assert_eq!(timers.due_by(Ticks(10_300 * US)), 0);
+        assert_eq!(timers.due_by(Ticks(30_100 * US)), 2 + 2);
+    }
+
+    /// At twice the rate, but counted from the request that held it up: that is at once.
+    #[test]
+    fn one_that_was_held_up_sends_until_it_is_on_pace() {
+        let mut timers = timers();
+        assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
+        // Answered after a tenth of a second: ten are due.
+        for number in 1..=10 {
+            let now = Ticks((100_000 + number * 100) * US);
+            assert_eq!(timers.next(0, now), Turn::Send(Ticks(number * 10_000 * US)));
+        }
+        assert_eq!(timers.next(0, Ticks(101_100 * US)), Turn::Sleep(Ticks(110_000 * US)));
+        // One that was not held up at once sends at most at twice its rate.
+        assert_eq!(timers.next(0, Ticks(140_000 * US)), Turn::Send(Ticks(110_000 * US)));
+        assert_eq!(timers.next(0, Ticks(140_100 * US)), Turn::Sleep(Ticks(145_000 * US)));
+    }
+}
