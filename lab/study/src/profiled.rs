@@ -153,6 +153,7 @@ fn section_of(profile: &Resolved) -> ProfileSection {
         title: title.to_owned(),
         is_bytes: profile.kind.is_bytes(),
         duration_ns: profile.duration_ns,
+        samples: samples_of(profile),
         explained: sums.explained,
         shares: rows.collect(),
         functions,
@@ -161,10 +162,14 @@ fn section_of(profile: &Resolved) -> ProfileSection {
     }
 }
 
+fn samples_of(profile: &Resolved) -> u64 {
+    profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64
+}
+
 /// A caution about a profile of processor time that is next to empty: a short run on a fast
 /// processor may be over before it was sampled once.
 fn note_of_few(profile: &Resolved) -> Option<String> {
-    let samples = profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64;
+    let samples = samples_of(profile);
     (profile.kind == Kind::Cpu && samples < FEW_SAMPLES).then(|| {
         format!(
             "It has {samples} samples, as the process worked so shortly: its shares are a hint, \

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ChartSection, Finding, Machine, ProfileSection, STUDY_SCHEMA, StepDone, StudyReport, study_html,
+    ANSWER_LINES_MAX, Chart, ChartSection, Finding, JudgedLoad, Machine, ProfileSection,
+    STUDY_SCHEMA, StepDone, StudyReport, study_html,
 };
 
 use crate::error::StudyError;
@@ -58,8 +59,14 @@ pub trait Study {
 pub struct Outcome {
     /// The settings: names and values.
     pub settings: Vec<(String, String)>,
+    /// The answer to the question, in at most [`ANSWER_LINES_MAX`] lines.
+    pub answer: Vec<String>,
+    /// The picture that shows it.
+    pub picture: Option<Chart>,
     /// The conclusions.
     pub findings: Vec<Finding>,
+    /// The loads with their verdicts.
+    pub loads: Vec<JudgedLoad>,
     /// The charts.
     pub sections: Vec<ChartSection>,
     /// The profiles of processor time, memory and waits.
@@ -126,6 +133,8 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         name: study.name().to_owned(),
         title: study.title().to_owned(),
         question: study.question().to_owned(),
+        answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
+        picture: outcome.picture,
         scale: study.scale().name().to_owned(),
         command,
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
@@ -133,6 +142,7 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         settings: outcome.settings,
         steps: context.steps,
         findings: outcome.findings,
+        loads: outcome.loads,
         sections: outcome.sections,
         profiles: outcome.profiles,
         notes: outcome.notes,
