@@ -6,7 +6,9 @@ mod long_report;
 mod sample;
 
 use browser::{after_sized, title_of};
-use pellucid_report::{StudyReport, html, study_html};
+use pellucid_report::{
+    FlameGraph, FlameSample, FlameUnit, StudyReport, flame_html, html, study_html,
+};
 
 /// The greatest height of a page as it opens, on a desk.
 const HEIGHT_MAX: u32 = 12_000;
@@ -92,6 +94,22 @@ fn the_page_of_a_study_fits_a_telephone_and_a_desk() {
 #[test]
 fn the_page_of_a_load_fits_a_telephone_and_a_desk() {
     assert_fits("load", &html(&sample::report(&["PUT", "GET"], 20_000)));
+}
+
+/// The pages of profiles, which a server draws as well.
+#[test]
+fn the_page_of_a_profile_fits_a_telephone_and_a_desk() {
+    let names = ["pellucid_http::event_loop::EventLoop<S>::run", "pellucid_engine::write::put"];
+    let names = names.map(str::to_owned).to_vec();
+    let mut graph = FlameGraph::new("Processor time".to_owned(), FlameUnit::Nanoseconds, names);
+    graph.duration_ns = 60_000_000_000;
+    graph.shares = vec![("entity_put execute".to_owned(), "engine journal".to_owned(), 3e9)];
+    for at in 0..600_u64 {
+        let root = ["entity_put execute", "job compaction"][(at % 2) as usize];
+        let at_ns = at * 100_000_000 + 1;
+        graph.add(&FlameSample { root, stack: &[0, 1], amount: 5e6, at_ns }, false);
+    }
+    assert_fits("profile", &flame_html(&graph));
 }
 
 /// The look itself finds misfits.

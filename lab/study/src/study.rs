@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ANSWER_LINES_MAX, Chart, ChartSection, Finding, JudgedLoad, Machine, ProfileSection,
+    ANSWER_LINES_MAX, Chart, ChartSection, Finding, JudgedLoad, Judgement, Machine, ProfileSection,
     STUDY_SCHEMA, StepDone, StudyReport, study_html,
 };
 
@@ -73,6 +73,19 @@ pub struct Outcome {
     pub profiles: Vec<ProfileSection>,
     /// The notes for judging the figures.
     pub notes: Vec<String>,
+}
+
+/// The answer to a study's question: the sentences of the findings with these names. One whose claim
+/// cannot be told says so.
+pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
+    let named = names.iter().filter_map(|name| findings.iter().find(|of| of.name == *name));
+    let told = named.map(|finding| match finding.judgement {
+        Judgement::CannotBeTold => {
+            format!("{} ({})", finding.sentence, finding.judgement.name())
+        }
+        _ => finding.sentence.clone(),
+    });
+    told.collect()
 }
 
 /// The surroundings of a study while it runs.
@@ -198,6 +211,13 @@ mod tests {
             let note = format!("{counted}, {}", refused.unwrap_err());
             Ok(Outcome { notes: vec![note], ..Outcome::default() })
         }
+    }
+
+    #[test]
+    fn an_answer_says_what_cannot_be_told() {
+        let finding = |name: &str, holds| Finding::new(name, "", format!("{name}."), holds, []);
+        let all = [finding("a", None), finding("b", Some(false)), finding("c", None)];
+        assert_eq!(answer(&all, &["b", "a", "x"]), ["b.", "a. (cannot be told)"]);
     }
 
     #[test]

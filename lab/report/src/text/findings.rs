@@ -20,8 +20,7 @@ pub fn findings(report: &StudyReport) -> String {
     let verdicts = report.verdicts().into_iter();
     let verdicts: Vec<_> = verdicts.map(|(name, number)| format!("{number} {name}")).collect();
     if !verdicts.is_empty() {
-        let number = report.loads.len();
-        text.push_str(&format!("\n{number} loads: {}.\n", verdicts.join(", ")));
+        text.push_str(&format!("\nLoads: {}.\n", verdicts.join(", ")));
     }
     for note in &report.notes {
         text.push_str(&format!("Note: {note}\n"));

@@ -27,7 +27,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::{Generator, Loaded};
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// The share of the highest rate at which is measured.
 const RATE_SHARE: f64 = 0.7;
@@ -78,6 +78,14 @@ impl ClusterStudyOptions {
         self.seconds.map_or(own, Duration::from_secs)
     }
 }
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 4] = [
+    "forwarding_is_everything",
+    "three_cost_more_than_one",
+    "missing_keys_are_slow",
+    "nodes_share_evenly",
+];
 
 /// The study.
 #[derive(Debug)]
@@ -396,7 +404,7 @@ impl ClusterStudy {
         let loads = measured.rounds.iter().flatten().map(|row| row.loaded.judged.clone());
         Outcome {
             settings,
-            answer: findings.iter().map(|finding| finding.sentence.clone()).collect(),
+            answer: answer(&findings, &ANSWERS),
             picture: Some(charts::picture(measured)),
             findings,
             loads: loads.collect(),

@@ -78,7 +78,7 @@ pub(super) fn make_index(address: SocketAddr) -> Result<(), StudyError> {
 }
 
 /// A whole response to a query for this identifier, as the drivers get it.
-pub(super) fn answer(address: SocketAddr, id: &str) -> Result<String, StudyError> {
+pub(super) fn response(address: SocketAddr, id: &str) -> Result<String, StudyError> {
     let query = format!(
         "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.EndToEndId == @id RETURN doc\",\
          \"bindVars\":{{\"id\":\"{id}\"}}}}"

@@ -22,6 +22,7 @@ use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use pellucid_profile::RECORDING_HERTZ;
 use pellucid_report::Finding;
 
 pub use self::plan::ConnectionPoolOptions;
@@ -29,7 +30,7 @@ pub use self::plan::ConnectionPoolOptions;
 use self::child::ServerPlan;
 use self::client::{Client, Drivers};
 use self::figures::Row;
-use self::filling::{answer, end_to_end_id, fill, make_index};
+use self::filling::{end_to_end_id, fill, make_index, response};
 use self::plan::{
     ACCESSES, ARANGODB_QUEUE, Access, Connection, NODES, connections, spread_connections,
 };
@@ -38,7 +39,7 @@ use crate::folder::make_folder;
 use crate::process::Process;
 use crate::profiled::Taken;
 use crate::served::Served;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// Queries that warm the client up before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
@@ -46,6 +47,10 @@ const WARM_UP_QUERIES: u64 = 200;
 const WARM_UP_SCANS: u64 = 2;
 /// Documents that are asked for, at most.
 const IDS_MAX: u64 = 10_000;
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["client_limit", "sockets_index", "sockets_missing", "sockets_scan", "unfinished"];
 
 /// The study.
 #[derive(Debug)]
@@ -115,7 +120,7 @@ impl Study for ConnectionPool {
             if access == Access::Index {
                 context.step("Making the index", |_| make_index(address))?;
             }
-            pellucid.profile()?;
+            pellucid.profile(RECORDING_HERTZ)?;
             bench.repeat(context, &self.options, access, &mut rows)?;
             let title = format!("Queries {}", access.title());
             profiles = profiles.and(pellucid.profiles()?.of(&title));
@@ -187,7 +192,7 @@ fn trivial(
     id: &str,
 ) -> Result<(Process, SocketAddr), StudyError> {
     let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
-    let plan = ServerPlan::Trivial { answer: answer(address, id)? };
+    let plan = ServerPlan::Trivial { answer: response(address, id)? };
     let mut process = Process::start(what, program)?;
     let plan = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
     let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
@@ -350,7 +355,7 @@ impl ConnectionPool {
         let findings = conclusions::findings(rows, spread);
         Outcome {
             settings,
-            answer: findings.iter().map(|finding| finding.sentence.clone()).collect(),
+            answer: answer(&findings, &ANSWERS),
             picture: charts::picture(rows),
             findings,
             loads: rows.iter().chain(spread).flat_map(Row::judged).collect(),

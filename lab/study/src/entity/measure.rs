@@ -26,6 +26,9 @@ const RATE_SHARE: f64 = 0.7;
 const ROOM: f64 = 1.1;
 /// The time of the closed loop before each run.
 const CLOSED_LOOP: Duration = Duration::from_secs(1);
+/// Samples of each second of processor time: a load on one connection takes little of it, and
+/// shares need enough of them.
+const HERTZ: u32 = 397;
 /// Time without requests before a load, so that the account's window of whole seconds has none of
 /// another.
 const PAUSE: Duration = Duration::from_millis(1_100);
@@ -158,7 +161,7 @@ impl Running {
         std::thread::sleep(PAUSE);
         let file = self.data.with_extension("lua");
         std::fs::write(&file, &script).map_err(|error| StudyError::file("write", &file, error))?;
-        self.server.profile()?;
+        self.server.profile(HERTZ)?;
         let before = self.server.figures()?.processor_ns;
         let result = load(&self.server.url(), &file, rate, seconds)?;
         let mut processor_ns = self.server.figures()?.processor_ns;

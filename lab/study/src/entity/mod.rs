@@ -37,7 +37,11 @@ use crate::jobs::{COMPACTION, FLUSH, Window};
 use crate::proc::is_in_memory;
 use crate::profiled::Taken;
 use crate::served::serve;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["put_rate", "get_rate", "jobs_make_the_tail", "put_processor_time", "get_processor_time"];
 
 /// The study.
 #[derive(Debug)]
@@ -270,7 +274,7 @@ impl EntityStudy {
         let findings = findings::of(&measured);
         let mut outcome = Outcome {
             settings,
-            answer: findings.iter().map(|finding| finding.sentence.clone()).collect(),
+            answer: answer(&findings, &ANSWERS),
             picture: Some(charts::picture(&measured)),
             loads: measured
                 .rows

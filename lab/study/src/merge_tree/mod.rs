@@ -34,13 +34,17 @@ use crate::bounded::BoundedMemory;
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::proc::{free_bytes, is_in_memory};
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// The interval of a run's news on its progress.
 const TOLD_PARTS: u64 = 10;
 
 /// The store has kept up with the load if it has done this share of it.
 const HELD_SHARE: f64 = 0.95;
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["get_body_share", "head_time_stable", "put_ledger_cache", "filter_exits", "merge_share"];
 
 /// The study.
 #[derive(Debug)]
@@ -251,7 +255,7 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Out
     let runs = recordings.iter().enumerate();
     let mut outcome = Outcome {
         settings: settings(plan, first, is_bounded(plan, first)),
-        answer: findings.iter().map(|finding| finding.sentence.clone()).collect(),
+        answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(shown)),
         loads: runs.filter_map(|(run, recording)| judged(plan, recording, run + 1)).collect(),
         findings,

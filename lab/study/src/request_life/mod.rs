@@ -27,7 +27,10 @@ use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYT
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
+
+/// The findings that answer the question: the total, its largest part, and what adds to it.
+const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
 
 /// The study.
 #[derive(Debug)]
@@ -172,7 +175,7 @@ fn outcome(rounds: &[Vec<RunFigures>], requests: u64) -> Outcome {
             ("value bytes".to_owned(), VALUE_BYTES.to_string()),
             ("clock".to_owned(), clock.clone()),
         ],
-        answer: answer(&findings),
+        answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(runs)),
         loads: rounds.iter().flatten().map(|run| run.judged.clone()).collect(),
         findings,
@@ -180,11 +183,4 @@ fn outcome(rounds: &[Vec<RunFigures>], requests: u64) -> Outcome {
         profiles: Vec::new(),
         notes,
     }
-}
-
-/// The findings that answer the question: the total, its largest part, and what adds to it.
-fn answer(findings: &[Finding]) -> Vec<String> {
-    let names = ["total", "write", "tls", "http2", "entities"];
-    let told = names.iter().filter_map(|name| findings.iter().find(|of| of.name == *name));
-    told.map(|finding| finding.sentence.clone()).collect()
 }
