@@ -86,7 +86,8 @@ struct Begun {
 }
 
 impl Profiled {
-    /// Begins, with so many samples of each second of processor time. Where the system does not let processor time be sampled, [`Profiled::end`] says so.
+    /// Begins, with so many samples of each second of processor time. Where the system does not let
+    /// processor time be sampled, [`Profiled::end`] says so.
     pub(crate) fn begin(hertz: u32) -> Profiled {
         set_allocation_sampling(SAMPLE_BYTES);
         let begun = Profiler::start(hertz).map(|profiler| Begun::with(profiler, hertz));

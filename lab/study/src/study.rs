@@ -75,8 +75,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// The answer to a study's question: the sentences of the findings with these names. One whose claim
-/// cannot be told says so.
+/// The answer to a study's question: the sentences of the findings with these names. One whose
+/// claim cannot be told says so.
 pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
     let named = names.iter().filter_map(|name| findings.iter().find(|of| of.name == *name));
     let told = named.map(|finding| match finding.judgement {

@@ -33,6 +33,7 @@ use self::track::{Track, number, operation, store_bytes};
 use crate::bounded::BoundedMemory;
 use crate::error::StudyError;
 use crate::folder::make_folder;
+use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
 use crate::study::{Context, Outcome, Scale, Study, answer};
 
@@ -113,22 +114,24 @@ impl Study for MergeTree {
         })?;
         let mut changed = plan.clone();
         changed.engine_memory_bytes *= experiment::MEMORY_TIMES;
-        let after =
+        let changed_run =
             context.step("An experiment: more memory", |say| record(&child, &changed, say))?;
         notes.insert(0, repeated.note());
         notes.extend(recordings.iter().flat_map(|recording| recording.notes.iter().cloned()));
         context.step("Drawing the charts", |_| {
             let mut outcome = outcome(&plan, &recordings, notes);
-            let sources = recordings.first().map(|before| source(&plan, before));
-            if let Some(before) = sources {
-                let experiment = Experiment::new(&before, &source(&changed, &after));
-                outcome.findings.push(experiment.finding());
-                outcome.sections.push(experiment.section());
-                let judged = judged(&changed, &after, 1);
-                outcome.loads.extend(judged.map(|load| JudgedLoad {
+            if let Some(before) = recordings.first() {
+                let [before, after] = [(&plan, before), (&changed, &changed_run)]
+                    .map(|(plan, recording)| source(plan, recording));
+                let experiment = Experiment::new(&before, &after);
+                let more = judged(&changed, &changed_run, 1).map(|load| JudgedLoad {
                     name: format!("with more memory: {}", load.name),
                     ..load
-                }));
+                });
+                outcome.loads.extend(more);
+                let keeps_up = outcome.loads.iter().all(has_times);
+                outcome.findings.push(experiment.finding(keeps_up));
+                outcome.sections.push(experiment.section());
             }
             Ok(outcome)
         })
