@@ -26,7 +26,8 @@ use crate::settings::{EngineKind, Size};
 /// application with many queries at a time, by ArangoDB's drivers in Node.js, which it installs
 /// with npm below ~/.cache. cluster asks what forwarding costs, by one node alone and three on this
 /// machine, loaded by way of one of them and directly. entity asks what one connection's PUTs and
-/// GETs take, and what flushes and compactions do to them, on each store side by side.
+/// GETs take, and what flushes and compactions do to them, on each store side by side. Each repeats
+/// its runs until its findings can be told, or its time is over.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
 /// Example: pellucid study entity --engine embedded,rocksdb
@@ -34,7 +35,7 @@ use crate::settings::{EngineKind, Size};
 pub(crate) struct StudyArguments {
     /// The study.
     name: Name,
-    /// A version that is done within a minute.
+    /// A version that is done within a minute or two.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// The size of the study that this repeats; merge-tree: 12 hours, 8 GiB of memory, 155 GB of
@@ -54,7 +55,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     documents: Option<u64>,
     /// connection-pool: queries at a time, without an index never more than the size has [default:
-    /// 500, 1000, 5000 and 10000, and 500 without an index; --quick 500 and 20; --full the four for
+    /// 500, 1000, 5000 and 10000, and 100 without an index; --quick 500 and 20; --full the four for
     /// both].
     #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
     queries: Option<u64>,
@@ -63,12 +64,13 @@ pub(crate) struct StudyArguments {
     #[arg(conflicts_with_all = ["requests", "documents", "queries"])]
     engine: Vec<EngineKind>,
     /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200]; those of
-    /// each load: cluster [default: 8, --quick 2, --full 30], entity [default: 12, --quick 4,
+    /// each load: cluster [default: 4, --quick 0.7, --full 30], entity [default: 12, --quick 4,
     /// --full 20].
     #[arg(long)]
     seconds: Option<u64>,
     /// merge-tree: memory of the store, its files' pages included [default: 1G, --quick 256M,
-    /// --full 8G]; entity: what each store may take, without the page cache [default: 16M].
+    /// --full 8G]; entity: what each store may take, without the page cache [default: 16M, --quick
+    /// 1M].
     #[arg(long)]
     memory: Option<Size>,
     /// Print the report as JSON; what is being done goes to standard error.

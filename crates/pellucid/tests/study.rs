@@ -3,13 +3,15 @@
 
 mod common;
 
-use common::profiled::{has_three_profiles_of_each, one_load, with_few_samples};
+use common::profiled::{
+    every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
+};
 use common::{run, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The charts of the study, in their order.
-const CHARTS: [&str; 25] = [
+const CHARTS: [&str; 26] = [
     "requests",
     "sizes",
     "disk",
@@ -35,6 +37,7 @@ const CHARTS: [&str; 25] = [
     "job_bytes_by_level",
     "amplification",
     "debt",
+    "experiment",
 ];
 /// What need not happen in a good run.
 const MAY_BE_EMPTY: [&str; 1] = ["put_stalls"];
@@ -79,7 +82,7 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
     let output = run(&[&output[..], &size[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema"], "pellucid.study.v1");
+    assert_eq!(report["schema"], "pellucid.study.v2");
     let names: Vec<_> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
     assert_eq!(names, CHARTS);
@@ -104,6 +107,7 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
     has_three_profiles_of_each(&report, &one_load());
     assert_eq!(with_few_samples(&report), 0, "seconds of work are sampled often enough");
     said_how_memory_was_bounded(&report);
+    every_load_has_a_verdict(&report, 2);
     the_page_has_a_table_beside_each_chart(
         &std::fs::read_to_string(out.join("merge-tree.html")).unwrap(),
     );
@@ -129,11 +133,11 @@ fn said_how_memory_was_bounded(report: &Value) {
 }
 
 fn the_page_has_a_table_beside_each_chart(page: &str) {
-    assert_eq!(page.matches("<figure").count(), CHARTS.len());
+    assert_eq!(page.matches("<figure").count(), CHARTS.len() + 1, "and the picture");
     for figure in page.split("<figure").skip(1) {
         let figure = figure.split("</figure>").next().unwrap();
         assert!(figure.contains("<svg") && figure.contains("<table>"), "{figure}");
-        assert!(figure.matches("<td>").count() >= 2, "the table has figures: {figure}");
+        assert!(figure.matches("<td ").count() >= 2, "the table has figures: {figure}");
     }
     // The name of SVG's elements, which nobody fetches.
     let page = page.replace("http://www.w3.org/2000/svg", "");
@@ -219,14 +223,16 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
         assert_eq!(names.contains(&idle.as_str()), is_away, "{idle}");
     }
     let page = std::fs::read_to_string(out.join("request-life.html")).unwrap();
-    assert_eq!(page.matches("<figure").count(), names.len());
+    assert_eq!(page.matches("<figure").count(), names.len() + 1, "and the picture");
     for figure in page.split("<figure").skip(1) {
         let figure = figure.split("</figure>").next().unwrap();
-        assert!(figure.contains("<table>") && figure.contains("<td>"), "{figure}");
+        assert!(figure.contains("<table>") && figure.contains("<td "), "{figure}");
     }
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["name"] == "total"));
     has_three_profiles_of_each(&report, &one_load());
+    // 27 runs, and two times those that findings are about.
+    every_load_has_a_verdict(&report, 27 + 2 * 9);
     assert!(out.join("request-life.html").exists() && out.join("request-life.json").exists());
     let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
     assert_eq!(run(&wrong).status.code(), Some(2));
@@ -245,7 +251,8 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
-    let expected = ["index", "scan"]
+    // The queue of ArangoDB is longer than the queries of the quick version.
+    let expected = ["index", "missing", "scan"]
         .iter()
         .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")))
         .chain(["spread_times", "spread_nodes"].map(str::to_owned));
@@ -254,7 +261,7 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     let busiest = |row: usize| nodes["series"][row]["values"][0].as_f64().unwrap();
     // NONE and ONE_RANDOM stay with a node, ROUND_ROBIN takes them in turns: 9, 8 and 8 of 25.
     assert!(busiest(0) == 1.0 && busiest(1) < 0.5 && busiest(2) == 1.0, "{nodes}");
-    for access in ["index", "scan"] {
+    for access in ["index", "missing", "scan"] {
         let find = |name: String| {
             charts(&report).into_iter().find(|found| found["name"] == name).unwrap().clone()
         };
@@ -279,8 +286,12 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     }
     let findings = report["findings"].as_array().unwrap();
     let unfinished = findings.iter().find(|finding| finding["name"] == "unfinished").unwrap();
-    assert_eq!(unfinished["figures"]["rows_with_refusals"], 0.0);
-    assert_eq!(unfinished["figures"]["wrong_answers"], 0.0);
+    let counted = |name: &str| {
+        let figures = unfinished["figures"].as_array().unwrap();
+        figures.iter().find(|figure| figure["name"] == name).unwrap()["values"][0].clone()
+    };
+    assert_eq!((counted("rows with refusals"), counted("wrong answers")), (0.0.into(), 0.0.into()));
+    every_load_has_a_verdict(&report, 2 * 3 * (3 * 7 + 3));
     let loads = ["without an index", "with an index"].map(|access| format!("Queries {access}"));
     has_three_profiles_of_each(&report, &loads);
     assert!(out.join("connection-pool.html").exists());

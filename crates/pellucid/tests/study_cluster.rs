@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::profiled::has_three_profiles_of_each;
+use common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
 use common::{pellucid, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ fn a_tiny_cluster_study_has_every_chart_with_figures() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&report["schema"], &report["name"]),
-        (&"pellucid.study.v1".into(), &"cluster".into())
+        (&"pellucid.study.v2".into(), &"cluster".into())
     );
     assert_eq!(report["findings"].as_array().unwrap().len(), 4);
     let sections = report["sections"].as_array().unwrap();
@@ -53,11 +53,12 @@ fn a_tiny_cluster_study_has_every_chart_with_figures() {
             assert!(figures.iter().all(|figure| *figure > 0.0), "{series}");
             assert!(figures[..8].is_sorted(), "percentiles grow: {series}");
         }
-        let bars = chart(format!("{work}_histogram"))["series"].as_array().unwrap();
-        for load in 0..LOADS.len() {
-            let sum: f64 = bars.iter().map(|bar| figures(bar)[load]).sum();
+        for load in chart(format!("{work}_histogram"))["series"].as_array().unwrap() {
+            let sum: f64 = figures(load).iter().sum();
             assert!((sum - 1.0).abs() < 1e-6, "the bars of a load are all of it: {sum}");
         }
+        let curves = chart(format!("{work}_curves"))["series"].as_array().unwrap();
+        assert!(curves.len() == LOADS.len() && curves.iter().all(|of| figures(of).is_sorted()));
         let account = chart(format!("{work}_account"));
         let parts = account["series"].as_array().unwrap().iter();
         let parts: Vec<_> = parts.map(|series| series["name"].as_str().unwrap()).collect();
@@ -65,6 +66,7 @@ fn a_tiny_cluster_study_has_every_chart_with_figures() {
             assert!(parts.contains(&part), "{part}: {parts:?}");
         }
     }
+    every_load_has_a_verdict(&report, LOADS.len() * 3);
     let shares = chart("shares".to_owned())["series"].as_array().unwrap();
     let keys: f64 = shares.iter().map(|series| figures(series)[0]).sum();
     assert_eq!((shares.len(), keys), (3, 20_000.0));

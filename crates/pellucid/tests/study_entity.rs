@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::profiled::has_three_profiles_of_each;
+use common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
 use common::{pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&report["schema"], &report["name"]),
-        (&"pellucid.study.v1".into(), &"entity".into())
+        (&"pellucid.study.v2".into(), &"entity".into())
     );
     assert_eq!(report["findings"].as_array().unwrap().len(), 6);
     let charts = Charts::of(&report);
@@ -74,6 +74,12 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
         // 50,000 entries are more than a memtable of 1 MiB of memory holds.
         let flushes = charts.row("jobs", "flushes while it was filled")[at].unwrap();
         assert!(flushes >= 1.0, "{engine}: {flushes} flushes");
+    }
+    // A closed loop and a load, three times at least, and the overload.
+    every_load_has_a_verdict(&report, ENGINES.len() * 2 * 4);
+    for work in ["PUT", "GET"] {
+        let greatest = charts.row("overload", &format!("{work}, greatest"));
+        assert!(greatest.iter().all(|ns| ns.is_some_and(|ns| ns > 0.0)), "{greatest:?}");
     }
     let loads = ["PUT", "GET"].map(|work| ENGINES.iter().map(move |at| format!("{at}, {work}")));
     has_three_profiles_of_each(&report, &loads.into_iter().flatten().collect::<Vec<_>>());
@@ -95,10 +101,12 @@ fn each_load(charts: &Charts<'_>, work: &str) {
     }
     for (at, engine) in ENGINES.iter().enumerate() {
         assert!(charts.row(&format!("{work}_percentiles"), "processor time by request")[at] > None);
-        for whole in [format!("{work}_{engine}"), format!("{work}_original")] {
-            let bars = figures(&charts.chart(&format!("{whole}_histogram"))["series"][0]);
+        for whole in [engine, &ORIGINAL] {
+            let bars = charts.row(&format!("{work}_histogram"), whole);
             let sum: f64 = bars.into_iter().flatten().sum();
             assert!((sum - 1.0).abs() < 1e-6, "{whole}: the bars are all of it: {sum}");
+            let curve = charts.row(&format!("{work}_curves"), whole);
+            assert!(curve.is_sorted() && curve.iter().all(Option::is_some), "{whole}: {curve:?}");
         }
         let jitter = charts.chart(&format!("{work}_{engine}_jitter"));
         let seconds = jitter["form"]["seconds"].as_array().unwrap();

@@ -99,6 +99,16 @@ pub enum Form {
         /// The names of the rows.
         rows: Vec<String>,
     },
+    /// Bars for each row, one of each series, all from one origin and on one scale.
+    Groups {
+        /// The names of the rows.
+        rows: Vec<String>,
+    },
+    /// Curves over quantiles: the further to the right, the rarer.
+    Percentiles {
+        /// The quantile of each value, ascending, below 1.
+        quantiles: Vec<f64>,
+    },
     /// Dots over time.
     Points {
         /// The time at which each dot is, in seconds since the beginning, ascending.
@@ -122,7 +132,8 @@ impl Form {
             Form::Lines { seconds, .. }
             | Form::Areas { seconds }
             | Form::Points { seconds, .. } => seconds.len(),
-            Form::Bars { rows } => rows.len(),
+            Form::Bars { rows } | Form::Groups { rows } => rows.len(),
+            Form::Percentiles { quantiles } => quantiles.len(),
             Form::Table { columns } => columns.len(),
         }
     }

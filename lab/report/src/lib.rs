@@ -12,6 +12,7 @@ mod command;
 mod compare;
 #[cfg(test)]
 mod example;
+mod finding;
 mod hgrm;
 mod hlog;
 mod html;
@@ -31,6 +32,9 @@ pub use command::command_line;
 pub use compare::{
     Bar, Bars, Change, Comparison, Interval, Measured, PhaseDelta, PhasesOf, QuantileDelta, compare,
 };
+pub use finding::{
+    Estimate, Finding, JudgedLoad, Judgement, RUNS_MIN, SAMPLES_MIN, Source, both, either,
+};
 pub use hgrm::hgrm;
 pub use hlog::hlog;
 pub use html::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg, html, study_html};
@@ -38,7 +42,7 @@ pub use machine::Machine;
 pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
 pub use span::{Span, covered_seconds, span_labels};
 pub use study::{
-    ChartGroup, ChartSection, Finding, MOMENT_NS, ProfileSection, ProfileShare, ProfileStack,
-    STUDY_SCHEMA, StepDone, StudyReport,
+    ANSWER_LINES_MAX, ChartGroup, ChartSection, MOMENT_NS, ProfileSection, ProfileShare,
+    ProfileStack, STUDY_SCHEMA, StepDone, StudyReport,
 };
 pub use thin::thin_out;

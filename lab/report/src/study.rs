@@ -1,14 +1,16 @@
 //! The findings of a study, as every view of it shows them: the page, the text and the JSON.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::chart::Chart;
+use crate::finding::{Finding, JudgedLoad};
 use crate::machine::Machine;
 
 /// The name of the schema of [`StudyReport`] as JSON (docs/studies.md).
-pub const STUDY_SCHEMA: &str = "pellucid.study.v1";
+pub const STUDY_SCHEMA: &str = "pellucid.study.v2";
+
+/// Lines of the answer of a study.
+pub const ANSWER_LINES_MAX: usize = 5;
 
 /// The outcome of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,10 @@ pub struct StudyReport {
     pub title: String,
     /// The study's question.
     pub question: String,
+    /// The answer, in at most [`ANSWER_LINES_MAX`] lines.
+    pub answer: Vec<String>,
+    /// The picture that shows it.
+    pub picture: Option<Chart>,
     /// `quick`, `default` or `full`.
     pub scale: String,
     /// The exact command line that repeats it.
@@ -35,6 +41,8 @@ pub struct StudyReport {
     pub steps: Vec<StepDone>,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// The loads, in order, each with its verdict.
+    pub loads: Vec<JudgedLoad>,
     /// The charts, in groups.
     pub sections: Vec<ChartSection>,
     /// The profiles of processor time, memory and waits; empty if they were not recorded.
@@ -53,21 +61,6 @@ pub struct StepDone {
     pub seconds: f64,
 }
 
-/// One conclusion: what was found before, elsewhere, and what is found here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// A name for programs, in snake case.
-    pub name: String,
-    /// The conclusion of the original study.
-    pub original: String,
-    /// The reading of this one's figures, in a sentence.
-    pub sentence: String,
-    /// True if they say the same; `None` if they cannot tell.
-    pub is_same: Option<bool>,
-    /// The figures behind the sentence.
-    pub figures: BTreeMap<String, f64>,
-}
-
 /// Charts that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartSection {
@@ -75,6 +68,9 @@ pub struct ChartSection {
     pub name: String,
     /// Its subject, in a sentence or two.
     pub description: String,
+    /// The part of the report that it belongs to together with others, such as `Single runs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Its charts.
     pub charts: Vec<Chart>,
     /// Further charts, which a reader opens one group at a time.
@@ -109,6 +105,9 @@ pub struct ProfileSection {
     pub is_bytes: bool,
     /// The length of the recording, in nanoseconds.
     pub duration_ns: u64,
+    /// The samples that it was made of; 0 in older reports.
+    #[serde(default)]
+    pub samples: u64,
     /// The share of the amount that has both a phase or job and a component, in parts of one.
     pub explained: f64,
     /// By phase or job, and component, the largest first.
@@ -162,9 +161,23 @@ impl ProfileSection {
 }
 
 impl StudyReport {
-    /// All charts, those of groups too.
+    /// All charts: the picture, and those of sections and their groups.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
-        self.sections.iter().flat_map(ChartSection::all_charts)
+        self.picture.iter().chain(self.sections.iter().flat_map(ChartSection::all_charts))
+    }
+
+    /// The loads whose figures are not those of the server alone: how many of each verdict.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<(&str, usize)> {
+        let mut verdicts: Vec<(&str, usize)> = Vec::new();
+        for load in &self.loads {
+            match verdicts.iter_mut().find(|(name, _)| *name == load.verdict) {
+                Some((_, number)) => *number += 1,
+                None => verdicts.push((&load.verdict, 1)),
+            }
+        }
+        verdicts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        verdicts
     }
 
     /// The report as JSON text.

@@ -23,7 +23,8 @@ pub(crate) fn duration_tick(nanoseconds: f64) -> String {
 }
 
 fn scaled_duration(nanoseconds: f64) -> (String, &'static str) {
-    let nanoseconds = if nanoseconds.is_finite() { nanoseconds } else { 0.0 };
+    // An empty sum is a zero below zero, which is none of a duration.
+    let nanoseconds = if nanoseconds.is_finite() { nanoseconds + 0.0 } else { 0.0 };
     for (unit, length_ns) in TIME_UNITS {
         let value = nanoseconds / length_ns;
         // 999.6 would be shown as 1000: it belongs to the next unit.
@@ -163,6 +164,7 @@ mod tests {
     fn durations_have_three_digits_and_a_fitting_unit() {
         for (nanoseconds, shown) in [
             (0.0, "0 ns"),
+            (-0.0, "0 ns"),
             (7.0, "7 ns"),
             (7.25, "7.25 ns"),
             (999.4, "999 ns"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
-    Chart, ChartGroup, ChartSection, Finding, Form, MOMENT_NS, Machine, ProfileSection,
+    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, MOMENT_NS, Machine, ProfileSection,
     ProfileShare, ProfileStack, Report, STUDY_SCHEMA, Series, Span, StudyReport, Unit, html,
     study_html,
 };
@@ -17,7 +17,7 @@ use pellucid_report::{
 /// marks are drawn where they can be seen, and the cells of a row that has been scrolled to.
 const READ_TABLES: &str = "
     var seen = [];
-    document.querySelectorAll('details.group').forEach(function (group) {
+    document.querySelectorAll('details.group, details.folded').forEach(function (group) {
       group.querySelector('summary').click();
       group.open = true;
     });
@@ -164,30 +164,29 @@ fn study() -> StudyReport {
     };
     let lines = |is_logarithmic| Form::Lines { seconds: seconds.clone(), is_logarithmic };
     let rows = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let quantiles = vec![0.5, 0.9, 0.999];
     let points = Form::Points { seconds: seconds.clone(), ceiling: None };
     let zeros = [Some(0.0); 3];
     let charts = vec![
         chart("Lines", Unit::Nanoseconds, lines(false), &values),
         chart("Orders", Unit::Nanoseconds, lines(true), &values),
         chart("Areas", Unit::Count, Form::Areas { seconds: seconds.clone() }, &values),
-        chart("Bars", Unit::Bytes, Form::Bars { rows }, &values),
+        chart("Bars", Unit::Bytes, Form::Bars { rows: rows.clone() }, &values),
+        chart("Groups", Unit::Nanoseconds, Form::Groups { rows }, &values),
+        chart("Curves", Unit::Nanoseconds, Form::Percentiles { quantiles }, &values),
         chart("Points", Unit::Nanoseconds, points, &values),
         chart("Zeros", Unit::BytesPerSecond, lines(false), &zeros),
     ];
     let rows = ["x", "y", "z"].map(str::to_owned).to_vec();
     let aside = chart("Aside", Unit::Nanoseconds, Form::Bars { rows }, &values);
-    let finding = Finding {
-        name: "f".to_owned(),
-        original: "It was so.".to_owned(),
-        sentence: "It is.".to_owned(),
-        is_same: Some(true),
-        figures: [("x".to_owned(), 1.0)].into(),
-    };
+    let figure = Estimate::of_runs("x", Unit::Ratio, [Some(1.0)]);
+    let finding = Finding::new("f", "It was so.", "It is.", Some(true), [figure]);
     let group =
         ChartGroup { name: "G".to_owned(), description: "Aside.".to_owned(), charts: vec![aside] };
     let section = ChartSection {
         name: "S".to_owned(),
         description: "D".to_owned(),
+        part: None,
         charts,
         groups: vec![group],
     };
@@ -196,6 +195,8 @@ fn study() -> StudyReport {
         name: "study".to_owned(),
         title: "Study".to_owned(),
         question: "Why?".to_owned(),
+        answer: Vec::new(),
+        picture: None,
         scale: "quick".to_owned(),
         command: "pellucid study x".to_owned(),
         generated_unix_ms: 1,
@@ -203,6 +204,7 @@ fn study() -> StudyReport {
         settings: Vec::new(),
         steps: Vec::new(),
         findings: vec![finding],
+        loads: Vec::new(),
         sections: vec![section],
         profiles: vec![
             profile("Processor time", false),
@@ -232,6 +234,7 @@ fn profile(title: &str, is_bytes: bool) -> ProfileSection {
         title: title.to_owned(),
         is_bytes,
         duration_ns: 3_000_000_000,
+        samples: 60,
         explained: 0.98,
         shares: vec![share("execute", "engine", 0.7), share("job compaction", "compaction", 0.3)],
         functions: ["run", "put", "merge"].map(str::to_owned).to_vec(),
@@ -246,7 +249,7 @@ fn profile(title: &str, is_bytes: bool) -> ProfileSection {
 #[test]
 fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
     let all = read(&study_html(&study()));
-    assert_eq!(all.len(), 7, "the six forms, and one that is shown when it is asked for");
+    assert_eq!(all.len(), 9, "the eight forms, and one that is shown when it is asked for");
     for seen in &all {
         assert!(seen.table_opens && seen.is_drawn, "{seen:?}");
         let expected = match seen.heading.as_str() {
@@ -259,7 +262,7 @@ fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
         let cells = seen.rows.iter().filter(|row| row[column] != "-");
         let greatest = cells.map(|row| number(&row[column])).fold(0.0, f64::max);
         assert_near(greatest, expected, &seen.heading);
-        if !["Bars", "Aside"].contains(&seen.heading.as_str()) {
+        if !["Bars", "Groups", "Curves", "Aside"].contains(&seen.heading.as_str()) {
             let ran = seen.rows.iter().map(|row| number(row.last().unwrap())).sum();
             assert_near(ran, 1.5e9, &format!("{}: how long the spans are within it", seen.heading));
         }
@@ -269,7 +272,8 @@ fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
 /// Each of the three profiles of a study is used alone: what is chosen in one changes no other.
 #[test]
 fn the_profiles_of_a_study_can_be_zoomed_searched_and_narrowed_to_a_time() {
-    let steps = "var seen = [], views = document.querySelectorAll('.flame-view');
+    let steps = "document.querySelectorAll('details').forEach(function (all) { all.open = true; });
+        var seen = [], views = document.querySelectorAll('.flame-view');
         function bars(view) { return view.querySelectorAll('.flame-place g[data-node]').length; }
         function all() { return Array.from(views).map(bars).join(','); }
         function note(what) { seen.push(what + '=' + all()); }

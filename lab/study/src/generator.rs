@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use pellucid_report::JudgedLoad;
 use serde_json::Value;
 
 use crate::error::StudyError;
@@ -26,7 +28,7 @@ pub(crate) struct Generator<'a> {
 /// The figures of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
-    pub(crate) per_second: f64,
+    pub(crate) judged: JudgedLoad,
     /// Response times, in nanoseconds.
     pub(crate) times: Histogram<u64>,
 }
@@ -43,10 +45,10 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
 }
 
 impl Generator<'_> {
-    /// Loads for so many seconds, at this rate or as fast as the connections can. Fails if a single
-    /// request did: a refusal is quick, and figures of refusals look fine.
-    pub(crate) fn run(&self, rate: Option<f64>, seconds: u64) -> Result<Loaded, StudyError> {
-        let duration = format!("{seconds}s");
+    /// Loads for so long, at this rate or as fast as the connections can. Fails if a single request
+    /// did: a refusal is quick, and figures of refusals look fine.
+    pub(crate) fn run(&self, rate: Option<f64>, time: Duration) -> Result<Loaded, StudyError> {
+        let duration = format!("{}ms", time.as_millis());
         let rate = rate.map(|rate| format!("{:.0}", rate.max(1.0)));
         let rate = rate.iter().flat_map(|rate| ["-R", rate]);
         let flags: Vec<&str> = ["-d", &duration].into_iter().chain(rate).collect();
@@ -58,7 +60,17 @@ impl Generator<'_> {
         let times = result["response_time"]["hdr_v2_base64"].as_str();
         let times = times.ok_or_else(|| failed("its result lacks the response times"))?;
         let times = pellucid_report::json::decoded(times).map_err(failed)?;
-        Ok(Loaded { per_second: figure(&result["requests_per_second"])?, times })
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let evidence = result["verdict"]["evidence"].as_array().into_iter().flatten().map(text);
+        let judged = JudgedLoad {
+            offered_per_second: result["offered_per_second"].as_f64(),
+            answered_per_second: figure(&result["requests_per_second"])?,
+            p99_ns: Some(times.value_at_quantile(0.99) as f64),
+            verdict: text(&result["verdict"]["name"]),
+            evidence: evidence.collect::<Vec<_>>().join(" "),
+            ..JudgedLoad::default()
+        };
+        Ok(Loaded { judged, times })
     }
 
     /// The highest rate that is held with this 99th percentile, as `--find-max` finds it: once and

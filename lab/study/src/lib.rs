@@ -2,9 +2,9 @@
 //! question with figures.
 //!
 //! A study that only prints a number convinces nobody. So each one here writes its figures as
-//! charts, each with its table, and says for every conclusion of the study that it repeats, in one
-//! sentence, whether the figures say the same: as text, as one HTML file, and as JSON
-//! (`pellucid.study.v1`, docs/studies.md).
+//! charts, each with its table, and holds every conclusion of the study that it repeats against
+//! figures of several runs: as text, as one HTML file, and as JSON (`pellucid.study.v2`,
+//! docs/studies.md).
 //!
 //! A [`Study`] says what it asks and does its steps; [`conduct`] runs it and makes the report,
 //! [`write()`] the files. What a study measures runs in a process of its own where it can
@@ -20,11 +20,13 @@ mod folder;
 mod generator;
 mod jitter;
 mod jobs;
+mod loads;
 mod means;
 mod merge_tree;
 mod proc;
 mod process;
 mod profiled;
+mod repeat;
 mod request_life;
 mod served;
 mod spread;

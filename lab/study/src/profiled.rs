@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use pellucid_profile::{
-    Boost, Kind, Profile, Profiler, RECORDING_HERTZ, Resolved, SAMPLE_BYTES, head_of,
-    set_allocation_sampling, shares,
+    Boost, Kind, Profile, Profiler, Resolved, SAMPLE_BYTES, head_of, set_allocation_sampling,
+    shares,
 };
 use pellucid_report::{MOMENT_NS, ProfileSection, ProfileShare, ProfileStack};
 use serde::{Deserialize, Serialize};
@@ -86,10 +86,12 @@ struct Begun {
 }
 
 impl Profiled {
-    /// Begins. Where the system does not let processor time be sampled, [`Profiled::end`] says so.
-    pub(crate) fn begin() -> Profiled {
+    /// Begins, with so many samples of each second of processor time. Where the system does not let
+    /// processor time be sampled, [`Profiled::end`] says so.
+    pub(crate) fn begin(hertz: u32) -> Profiled {
         set_allocation_sampling(SAMPLE_BYTES);
-        Profiled { begun: Profiler::start(RECORDING_HERTZ).map(Begun::with).map_err(told) }
+        let begun = Profiler::start(hertz).map(|profiler| Begun::with(profiler, hertz));
+        Profiled { begun: begun.map_err(told) }
     }
 
     /// The counts since the beginning; `operations` are the names of operations.
@@ -106,8 +108,8 @@ fn told(error: std::io::Error) -> String {
 }
 
 impl Begun {
-    fn with(profiler: Profiler) -> Begun {
-        let boost = profiler.boost(RECORDING_HERTZ);
+    fn with(profiler: Profiler, hertz: u32) -> Begun {
+        let boost = profiler.boost(hertz);
         let before = COUNTED.map(Profile::counted);
         Begun { profiler, _boost: boost, from_ns: Profiler::now_ns(), before }
     }
@@ -153,6 +155,7 @@ fn section_of(profile: &Resolved) -> ProfileSection {
         title: title.to_owned(),
         is_bytes: profile.kind.is_bytes(),
         duration_ns: profile.duration_ns,
+        samples: samples_of(profile),
         explained: sums.explained,
         shares: rows.collect(),
         functions,
@@ -161,10 +164,14 @@ fn section_of(profile: &Resolved) -> ProfileSection {
     }
 }
 
+fn samples_of(profile: &Resolved) -> u64 {
+    profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64
+}
+
 /// A caution about a profile of processor time that is next to empty: a short run on a fast
 /// processor may be over before it was sampled once.
 fn note_of_few(profile: &Resolved) -> Option<String> {
-    let samples = profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64;
+    let samples = samples_of(profile);
     (profile.kind == Kind::Cpu && samples < FEW_SAMPLES).then(|| {
         format!(
             "It has {samples} samples, as the process worked so shortly: its shares are a hint, \
@@ -220,12 +227,13 @@ fn stacks_of(profile: &Resolved) -> (Vec<String>, Vec<ProfileStack>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pellucid_profile::RECORDING_HERTZ;
     use pellucid_thread::{Job, start_job};
 
     #[test]
     fn what_was_worked_at_is_in_the_report() {
         static WORK: Job = Job::new("work");
-        let profiled = Profiled::begin();
+        let profiled = Profiled::begin(RECORDING_HERTZ);
         let job = start_job(&WORK);
         let mut sum = 0_u64;
         // As much processor time as makes some samples, however long that takes.
@@ -269,7 +277,7 @@ mod tests {
     /// and did not say so.
     #[test]
     fn a_profile_of_next_to_nothing_says_so() {
-        let Taken { sections, .. } = Profiled::begin().end(&["get"]);
+        let Taken { sections, .. } = Profiled::begin(RECORDING_HERTZ).end(&["get"]);
         let notes = sections.iter().map(|section| section.notes.join(" ")).collect::<Vec<_>>();
         assert!(notes[0].contains("its shares are a hint"), "{notes:?}");
         assert!(notes[1..].iter().all(|note| !note.contains("a hint")), "{notes:?}");

@@ -84,9 +84,10 @@ impl Served {
         self.ask("count")
     }
 
-    /// Begins to profile processor time, allocations and waits.
-    pub(crate) fn profile(&mut self) -> Result<(), StudyError> {
-        self.ask("profile")
+    /// Begins to profile processor time, with so many samples of each second of it, allocations and
+    /// waits.
+    pub(crate) fn profile(&mut self, hertz: u32) -> Result<(), StudyError> {
+        self.ask(&format!("profile {hertz}"))
     }
 
     /// Ends that.
@@ -153,8 +154,8 @@ fn answer_to(
         ("jobs", text) => serde_json::to_string(&of_account(&account, seconds(text)?)),
         ("rest", _) => serde_json::to_string(&rest(server)),
         ("count", _) => serde_json::to_string(&server.count_entities().map_err(failed)?),
-        ("profile", _) => {
-            *profiled = Some(Profiled::begin());
+        ("profile", hertz) => {
+            *profiled = Some(Profiled::begin(hertz.parse().map_err(failed)?));
             serde_json::to_string(&())
         }
         ("profiles", _) => {

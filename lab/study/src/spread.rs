@@ -1,7 +1,9 @@
 //! The spread of response times: shares of requests by bounds that grow like the times themselves.
 
 use hdrhistogram::Histogram;
-use pellucid_report::Unit;
+use pellucid_report::{Chart, Form, Series, Unit};
+
+use crate::chart::chart;
 
 /// The ends of the bars, in microseconds; the last one has what is beyond.
 pub(crate) const BAR_ENDS_US: [u64; 12] =
@@ -23,8 +25,29 @@ pub(crate) fn shares_of(times: &Histogram<u64>) -> [f64; BARS] {
     shares
 }
 
+/// A histogram of several loads on one scale: for each class of times a bar for each load.
+pub(crate) fn histogram(name: String, loads: &[(&str, &Histogram<u64>)]) -> Chart {
+    let shares = loads.iter().map(|(name, times)| (*name, shares_of(times)));
+    histogram_of(name, &shares.collect::<Vec<_>>())
+}
+
+/// The same of shares.
+pub(crate) fn histogram_of(name: String, loads: &[(&str, [f64; BARS])]) -> Chart {
+    let mut chart = chart(
+        name,
+        "Histogram of the response times",
+        "Of all requests, the share whose response time lies below the bound and above the one \
+         before.",
+        Unit::Share,
+        Form::Groups { rows: (0..BARS).map(bar_name).collect() },
+    );
+    let series = loads.iter().map(|(name, shares)| Series::new(*name, shares.map(Some).to_vec()));
+    chart.series = series.collect();
+    chart
+}
+
 /// The name of a bar.
-pub(crate) fn bar_name(bar: usize) -> String {
+fn bar_name(bar: usize) -> String {
     match BAR_ENDS_US.get(bar) {
         Some(end_us) => format!("below {}", Unit::Nanoseconds.show((end_us * 1_000) as f64)),
         None => "beyond".to_owned(),

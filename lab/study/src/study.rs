@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ChartSection, Finding, Machine, ProfileSection, STUDY_SCHEMA, StepDone, StudyReport, study_html,
+    ANSWER_LINES_MAX, Chart, ChartSection, Finding, JudgedLoad, Judgement, Machine, ProfileSection,
+    STUDY_SCHEMA, StepDone, StudyReport, study_html,
 };
 
 use crate::error::StudyError;
@@ -58,14 +59,33 @@ pub trait Study {
 pub struct Outcome {
     /// The settings: names and values.
     pub settings: Vec<(String, String)>,
+    /// The answer to the question, in at most [`ANSWER_LINES_MAX`] lines.
+    pub answer: Vec<String>,
+    /// The picture that shows it.
+    pub picture: Option<Chart>,
     /// The conclusions.
     pub findings: Vec<Finding>,
+    /// The loads with their verdicts.
+    pub loads: Vec<JudgedLoad>,
     /// The charts.
     pub sections: Vec<ChartSection>,
     /// The profiles of processor time, memory and waits.
     pub profiles: Vec<ProfileSection>,
     /// The notes for judging the figures.
     pub notes: Vec<String>,
+}
+
+/// The answer to a study's question: the sentences of the findings with these names. One whose
+/// claim cannot be told says so.
+pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
+    let named = names.iter().filter_map(|name| findings.iter().find(|of| of.name == *name));
+    let told = named.map(|finding| match finding.judgement {
+        Judgement::CannotBeTold => {
+            format!("{} ({})", finding.sentence, finding.judgement.name())
+        }
+        _ => finding.sentence.clone(),
+    });
+    told.collect()
 }
 
 /// The surroundings of a study while it runs.
@@ -126,6 +146,8 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         name: study.name().to_owned(),
         title: study.title().to_owned(),
         question: study.question().to_owned(),
+        answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
+        picture: outcome.picture,
         scale: study.scale().name().to_owned(),
         command,
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
@@ -133,6 +155,7 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         settings: outcome.settings,
         steps: context.steps,
         findings: outcome.findings,
+        loads: outcome.loads,
         sections: outcome.sections,
         profiles: outcome.profiles,
         notes: outcome.notes,
@@ -188,6 +211,13 @@ mod tests {
             let note = format!("{counted}, {}", refused.unwrap_err());
             Ok(Outcome { notes: vec![note], ..Outcome::default() })
         }
+    }
+
+    #[test]
+    fn an_answer_says_what_cannot_be_told() {
+        let finding = |name: &str, holds| Finding::new(name, "", format!("{name}."), holds, []);
+        let all = [finding("a", None), finding("b", Some(false)), finding("c", None)];
+        assert_eq!(answer(&all, &["b", "a", "x"]), ["b.", "a. (cannot be told)"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the report of every study has of profiles.
+//! Profiles and verdicts, which the report of every study has.
 
 use serde_json::Value;
 
@@ -42,4 +42,27 @@ fn has_few(profile: &Value) -> bool {
 /// The loads that a study profiles without a name: one.
 pub(crate) fn one_load() -> Vec<String> {
     vec![String::new()]
+}
+
+/// Each load has its verdict and what it rests on, there are at least so many loads, and a finding
+/// is judged only from runs enough. Single runs without a verdict stood as findings once.
+pub(crate) fn every_load_has_a_verdict(report: &Value, at_least: usize) {
+    let loads = report["loads"].as_array().unwrap();
+    assert!(loads.len() >= at_least, "{} loads, not {at_least}", loads.len());
+    for load in loads {
+        let [verdict, evidence] = ["verdict", "evidence"].map(|name| load[name].as_str().unwrap());
+        assert!(!verdict.is_empty() && !evidence.is_empty() && load["run"] != 0, "{load}");
+    }
+    for finding in report["findings"].as_array().unwrap() {
+        let figures = finding["figures"].as_array().unwrap();
+        assert!(!figures.is_empty(), "{finding}");
+        let is_enough = |figure: &Value| {
+            let values = figure["values"].as_array().unwrap().len();
+            figure["source"] == "count" && values == 1 || values >= 3
+        };
+        let is_judged = ["confirmed", "not_confirmed"].iter().any(|of| finding["judgement"] == *of);
+        assert!(!is_judged || figures.iter().any(is_enough), "{finding}");
+    }
+    let answer = report["answer"].as_array().unwrap();
+    assert!((1..=5).contains(&answer.len()) && report["picture"].is_object(), "{answer:?}");
 }

@@ -1,6 +1,8 @@
 //! Charts of any figures: lines, areas and bars with one palette, each with its table.
 
+use super::curves;
 use super::figure::{Mark, Table, Width, figure, legend};
+use super::groups;
 use super::markup::Markup;
 use super::plot::{Axis, Plot, percentage};
 use super::points;
@@ -37,12 +39,15 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
         }
         Form::Areas { seconds } => write_areas(markup, chart, seconds),
         Form::Bars { rows } => write_bars(markup, chart, rows),
+        Form::Groups { rows } => groups::write(markup, chart, rows),
+        Form::Percentiles { quantiles } => curves::write(markup, chart, quantiles),
         Form::Points { seconds, ceiling } => points::write(markup, chart, seconds, *ceiling),
         Form::Table { .. } => {}
     };
     let heading = (chart.title.as_str(), Width::Half);
     let table = match &chart.form {
         Form::Points { seconds, .. } => points::table_of(chart, seconds),
+        Form::Percentiles { quantiles } => curves::table_of(chart, quantiles),
         _ => table_of(chart),
     };
     figure(markup, heading, &chart.how_to_read, draw, &table);
@@ -54,7 +59,7 @@ pub(super) fn class_of(index: usize) -> String {
 }
 
 /// The shape of a line's points: the second cue beside its colour.
-fn mark_of(index: usize) -> Mark {
+pub(super) fn mark_of(index: usize) -> Mark {
     [Mark::Circle, Mark::Square, Mark::Triangle][index % 3]
 }
 
@@ -110,6 +115,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
     let plot = plot_over_time(chart, end_ns, scale);
     write_legend(markup, chart, mark_of);
     spans::write_legend(markup, chart);
+    write_moments_legend(markup, &chart.moments);
     let points = |series: &Series| -> Vec<Option<(f64, f64)>> {
         let values = series.values.iter().zip(&middles);
         values.map(|(value, at)| finite(*value).map(|value| (*at, value))).collect()
@@ -171,6 +177,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     let plot = plot_over_time(chart, end_ns, scale);
     write_legend(markup, chart, |_| Mark::Area);
     spans::write_legend(markup, chart);
+    write_moments_legend(markup, &chart.moments);
     // The first and last values reach to the ends of the axis.
     let stretched = |border: &[f64]| -> Vec<(f64, f64)> {
         let (Some(first), Some(last)) = (border.first(), border.last()) else { return Vec::new() };
@@ -223,14 +230,21 @@ fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
 
 pub(super) fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {
     for moment in moments {
-        let place = plot.x.scale.place(moment.at_seconds * SECOND_NS);
-        let x = percentage(place);
+        let x = percentage(plot.x.scale.place(moment.at_seconds * SECOND_NS));
         let line = [("class", "moment"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")];
         markup.empty("line", &line);
-        // The label stands where there is room for it.
-        let (class, dx) = if place > 0.6 { ("moment before", "-6") } else { ("moment", "6") };
-        let label = [("class", class), ("x", &x), ("y", "0"), ("dx", dx), ("dy", "12")];
-        markup.leaf("text", &label, &moment.label);
+    }
+}
+
+/// Writes the moments with their times: within the plot, a narrow one has no room for them.
+pub(super) fn write_moments_legend(markup: &mut Markup, moments: &[Moment]) {
+    let told = |moment: &Moment| {
+        format!("{}: {}", duration_tick(moment.at_seconds * SECOND_NS), moment.label)
+    };
+    let names: Vec<String> = moments.iter().map(told).collect();
+    if !names.is_empty() {
+        let entries = names.iter().map(|name| ("at-moment", Mark::Line, name.as_str()));
+        legend(markup, &entries.collect::<Vec<_>>());
     }
 }
 
@@ -322,9 +336,9 @@ fn table_of(chart: &Chart) -> Table {
             let begins = std::iter::once(0.0).chain(seconds.iter().copied());
             ("time", begins.zip(seconds).map(|(begin, end)| interval(begin, *end)).collect())
         }
-        Form::Bars { rows } => ("", rows.clone()),
+        Form::Bars { rows } | Form::Groups { rows } => ("", rows.clone()),
         // These have tables of their own.
-        Form::Points { .. } | Form::Table { .. } => ("", Vec::new()),
+        Form::Points { .. } | Form::Percentiles { .. } | Form::Table { .. } => ("", Vec::new()),
     };
     let mut table = Table::with_header([first]);
     table.header.extend(chart.series.iter().map(|series| series.name.clone()));

@@ -16,9 +16,16 @@ impl Table {
         Table { header: header.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
-    /// Writes the table. Names of rows that begin with blanks are indented.
+    /// Writes the table. Names of rows that begin with blanks are indented. Where it is wider than
+    /// its place, its rows stand as lists, each figure with the name of its column.
     pub(crate) fn write(&self, markup: &mut Markup, title: &str) {
-        let region = [("class", "scroll"), ("tabindex", "0"), ("role", "region")];
+        let class = match self.header.len() {
+            ..=3 => "scroll few",
+            4..=5 => "scroll some",
+            6..=8 => "scroll many",
+            _ => "scroll most",
+        };
+        let region = [("class", class), ("tabindex", "0"), ("role", "region")];
         let labelled = [&region[..], &[("aria-label", title)]].concat();
         markup.element("div", &labelled, |markup| {
             markup.element("table", &[], |markup| {
@@ -31,14 +38,14 @@ impl Table {
                     });
                 });
                 markup.element("tbody", &[], |markup| {
-                    self.rows.iter().for_each(|row| write_row(markup, row));
+                    self.rows.iter().for_each(|row| write_row(markup, &self.header, row));
                 });
             });
         });
     }
 }
 
-fn write_row(markup: &mut Markup, row: &[String]) {
+fn write_row(markup: &mut Markup, header: &[String], row: &[String]) {
     markup.element("tr", &[], |markup| {
         for (column, word) in row.iter().enumerate() {
             match column {
@@ -46,7 +53,10 @@ fn write_row(markup: &mut Markup, row: &[String]) {
                     markup.leaf("th", &[("scope", "row"), ("class", "part")], word.trim_start());
                 }
                 0 => markup.leaf("th", &[("scope", "row")], word),
-                _ => markup.leaf("td", &[], word),
+                _ => {
+                    let label = header.get(column).map_or("", String::as_str);
+                    markup.leaf("td", &[("data-of", label)], word);
+                }
             }
         }
     });
@@ -81,6 +91,25 @@ pub(crate) fn figure(
             markup.leaf("summary", &[], "The figures as a table");
             table.write(markup, heading);
         });
+    });
+}
+
+/// Writes a part of a page that stays closed until it is asked for; `told` is seen while it is.
+pub(crate) fn folded(
+    markup: &mut Markup,
+    (id, name): (&str, &str),
+    told: &str,
+    content: impl FnOnce(&mut Markup),
+) {
+    let attributes = [("class", "folded"), ("id", id)];
+    markup.element("details", &attributes, |markup| {
+        markup.element("summary", &[], |markup| {
+            markup.leaf("h2", &[], name);
+            if !told.is_empty() {
+                markup.leaf("p", &[("class", "muted")], told);
+            }
+        });
+        content(markup);
     });
 }
 

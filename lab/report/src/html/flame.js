@@ -56,7 +56,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
   var present = sums(data.samples, false), base = hasBase ? sums(data.base, true) : null;
 
   function draw() {
-    var width = Math.max(600, place.clientWidth), whole = present.total[root] || 1;
+    var width = Math.max(300, place.clientWidth), whole = present.total[root] || 1;
     var svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
     var matched = 0, deepest = 0;
     // The callers of what is zoomed into stay above it, over the whole width.
@@ -116,8 +116,11 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
       head.scope = 'row';
       head.textContent = data.names[name];
       row.appendChild(head);
-      row.insertCell().textContent = percent(byName[name] / (present.total[0] || 1));
-      row.insertCell().textContent = amount(byName[name]);
+      [['own share', percent(byName[name] / (present.total[0] || 1))], ['own amount', amount(byName[name])]].forEach(function (cell) {
+        var made = row.insertCell();
+        made.textContent = cell[1];
+        made.dataset.of = cell[0];
+      });
     });
   }
   function nodeOf(event) {
@@ -192,5 +195,9 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
     part('span').hidden = false;
   }
   addEventListener('resize', draw);
+  // What is closed has no width.
+  for (var fold = view.closest('details'); fold; fold = fold.parentElement.closest('details')) {
+    fold.addEventListener('toggle', draw);
+  }
   draw();
 });

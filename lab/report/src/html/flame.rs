@@ -109,9 +109,7 @@ fn write_heat(page: &mut Markup, graph: &FlameGraph) {
                    stronger the shade, the more. Drag over columns, or give two times, to see that \
                    stretch alone below.";
         page.leaf("p", &[("class", "muted")], how);
-        page.element("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
-            flame_heat::write(page, graph);
-        });
+        flame_heat::write(page, graph);
         let form = [("hidden", "hidden"), ("class", "tools flame-span")];
         page.element("p", &form, |page| {
             let last = (flame_heat::columns(graph)).to_string();
@@ -147,7 +145,8 @@ fn write_flames(page: &mut Markup, graph: &FlameGraph) {
         });
         page.leaf("p", &[("aria-live", "polite"), ("class", "flame-told")], "");
         page.element("div", &[("class", "flame-place")], |page| write_drawing(page, graph, false));
-        page.element("div", &[("class", "flame-functions")], |page| {
+        page.element("details", &[("class", "flame-functions")], |page| {
+            page.leaf("summary", &[], "Functions by their own share");
             table_of(graph).write(page, "Functions by their own share");
         });
     });

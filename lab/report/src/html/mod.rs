@@ -7,14 +7,18 @@
 //! vision can tell apart; every mark has a second cue, and every chart its numbers as a table.
 
 mod chart;
+mod curves;
 mod figure;
+mod findings;
 mod flame;
 mod flame_data;
 mod flame_graph;
 mod flame_heat;
+mod groups;
 mod head;
 mod heat;
 mod jitter;
+mod loads;
 mod log_histogram;
 mod markup;
 mod percentiles;

@@ -77,7 +77,7 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
 }
 
 /// The distance from 100 % as the axis has it: 0 at 0 %, 1 at 90 %, 2 at 99 %.
-fn nines(quantile: f64) -> f64 {
+pub(super) fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 

@@ -1,6 +1,9 @@
 //! Dots over time: each a single request, where lines would show only means.
 
-use super::chart::{class_of, finite, interval, plot_over_time, show, write_legend, write_moments};
+use super::chart::{
+    class_of, finite, interval, plot_over_time, show, write_legend, write_moments,
+    write_moments_legend,
+};
 use super::figure::{Mark, Table};
 use super::markup::Markup;
 use super::scale::Scale;
@@ -25,6 +28,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
         write_legend(markup, chart, |_| Mark::Area);
     }
     spans::write_legend(markup, chart);
+    write_moments_legend(markup, &chart.moments);
     let above = values().filter(|value| finite(**value).is_some_and(|value| value > top)).count();
     if above > 0 {
         let text = format!("{} points lie above", count(above as u64));

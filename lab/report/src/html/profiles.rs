@@ -1,12 +1,12 @@
 //! The profiles in the page of a study: for each a short table of where it went, when it was, and
 //! its flame graph, which can be zoomed, searched and narrowed to a stretch of time.
 
-use super::figure::Table;
+use super::figure::{Table, folded};
 use super::flame;
 use super::flame_graph::{FlameGraph, FlameSample, FlameUnit};
 use super::markup::Markup;
 use crate::study::{MOMENT_NS, ProfileSection};
-use crate::units::duration;
+use crate::units::{count, duration};
 
 /// Rows of the table; what comes after is one row more.
 const ROWS_MAX: usize = 12;
@@ -16,33 +16,39 @@ pub(super) fn write(page: &mut Markup, profiles: &[ProfileSection]) {
     if profiles.is_empty() {
         return;
     }
-    page.element("section", &[("id", "profiles"), ("class", "load profiles")], |page| {
-        page.leaf("h2", &[], "Profiles");
-        let how = "Of the process that was measured: each sample has the phase of the request or \
-                   the background job, and the component.";
-        page.leaf("p", &[("class", "muted")], how);
-        for profile in profiles {
+    let how = "Of the process that was measured: each sample has the phase of the request or the \
+               background job, and the component.";
+    folded(page, ("profiles", "Profiles"), how, |page| {
+        for (index, profile) in profiles.iter().enumerate() {
             let graph = graph_of(profile);
-            page.element("div", &[("class", "card quantiles")], |page| {
-                page.leaf("h3", &[], &profile.title);
-                write_summary(page, &graph, profile);
+            let id = format!("profile-{index}");
+            folded(page, (&id, &profile.title), &told(&graph, profile), |page| {
+                page.element("div", &[("class", "card quantiles")], |page| {
+                    write_summary(page, &graph, profile);
+                });
+                if !profile.stacks.is_empty() {
+                    flame::write_view(page, &graph);
+                }
             });
-            if !profile.stacks.is_empty() {
-                flame::write_view(page, &graph);
-            }
         }
     });
 }
 
-fn write_summary(page: &mut Markup, graph: &FlameGraph, profile: &ProfileSection) {
+/// The amount of a profile, and how much of it is explained.
+fn told(graph: &FlameGraph, profile: &ProfileSection) -> String {
     let amount = flame::amount_text(graph, profile.amount());
     let explained = flame::percent(profile.explained);
     let mut sentence = format!("{amount} in all");
     if profile.duration_ns > 0 {
         sentence += &format!(" in {}", duration(profile.duration_ns as f64));
     }
-    sentence += &format!("; {explained} of it have both a phase or job and a component.");
-    page.leaf("p", &[], &sentence);
+    if profile.samples > 0 {
+        sentence += &format!(", {} samples", count(profile.samples));
+    }
+    format!("{sentence}; {explained} of it have both a phase or job and a component.")
+}
+
+fn write_summary(page: &mut Markup, graph: &FlameGraph, profile: &ProfileSection) {
     profile.notes.iter().for_each(|note| page.leaf("p", &[("class", "muted")], note));
     if !profile.shares.is_empty() {
         table_of(graph, profile).write(page, "Shares by phase and component");

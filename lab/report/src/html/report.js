@@ -42,6 +42,27 @@
     mark.addEventListener('pointerleave', hide);
   });
 
+  // A link opens what it leads to.
+  function reveal() {
+    var target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    for (var fold = target; fold; fold = fold.parentElement) if (fold.tagName === 'DETAILS') fold.open = true;
+    target.scrollIntoView();
+  }
+  document.querySelectorAll('a[href^="#"]').forEach(function (link) {
+    link.addEventListener('click', function () { setTimeout(reveal); });
+  });
+  reveal();
+
+  // A table that is wider than its place says so.
+  var tables = new ResizeObserver(function (entries) {
+    entries.forEach(function (entry) {
+      var region = entry.target.parentNode;
+      region.classList.toggle('is-wide', region.clientWidth > 0 && region.scrollWidth > region.clientWidth + 1);
+    });
+  });
+  document.querySelectorAll('.scroll > table').forEach(function (table) { tables.observe(table); });
+
   // Jitter plots: the nearest point is told, and a range is zoomed into by dragging.
   var WIDTH = 10000, HEIGHT = 1000;
   function duration(ns, plain) {

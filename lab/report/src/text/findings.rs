@@ -7,15 +7,20 @@ use crate::study::StudyReport;
 pub fn findings(report: &StudyReport) -> String {
     let mut text = format!("{}\n{}\n", report.title, report.question);
     for finding in &report.findings {
-        let verdict = match finding.is_same {
-            Some(true) => "as before",
-            Some(false) => "otherwise here",
-            None => "cannot be told",
-        };
-        text.push_str(&format!("\n  {} ({verdict})\n  → {}\n", finding.original, finding.sentence));
+        let judgement = finding.judgement.name();
+        text.push_str(&format!(
+            "\n  {} ({judgement})\n  → {}\n",
+            finding.original, finding.sentence
+        ));
+        for figure in &finding.figures {
+            let (value, spread) = (figure.show(), figure.spread());
+            text.push_str(&format!("    {}: {value} ({spread})\n", figure.name));
+        }
     }
-    if !report.notes.is_empty() {
-        text.push('\n');
+    let verdicts = report.verdicts().into_iter();
+    let verdicts: Vec<_> = verdicts.map(|(name, number)| format!("{number} {name}")).collect();
+    if !verdicts.is_empty() {
+        text.push_str(&format!("\nLoads: {}.\n", verdicts.join(", ")));
     }
     for note in &report.notes {
         text.push_str(&format!("Note: {note}\n"));

@@ -1,123 +1,44 @@
-//! The reading of the figures: conclusions, tables, and the account of a forwarded request.
+//! The charts: for each kind of work its loads side by side, and the account of a forwarded
+//! request.
 
-use std::collections::BTreeMap;
-
+use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
-use pellucid_report::{Chart, ChartSection, Finding, Form, Series, Unit};
+use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
-use super::load::{P99, PERCENTILES, Work};
+use super::load::{PERCENTILES, Work};
 use super::nodes::Whose;
 use super::{ClusterRun, Row};
 use crate::chart::chart;
 use crate::means;
-use crate::spread::{BARS, bar_name, shares_of};
+use crate::spread::histogram;
 
-impl ClusterRun {
-    fn row(&self, work: Work, whose: Whose) -> Option<&Row> {
-        self.rows.iter().find(|row| row.work == work && row.whose == whose)
-    }
-
-    /// A figure of forwarded requests over that of the node's own.
-    fn ratio(&self, work: Work, of: impl Fn(&Row) -> f64) -> f64 {
-        self.ratio_of(work, [Whose::Others, Whose::Own], of)
-    }
-
-    /// A figure of one kind of load over that of another.
-    fn ratio_of(&self, work: Work, pair: [Whose; 2], of: impl Fn(&Row) -> f64) -> f64 {
-        let [one, other] = pair.map(|whose| self.row(work, whose).map_or(f64::NAN, &of));
-        one / other
-    }
-
-    /// The 99th percentile with missing keys over that without, in the middle one of the kinds of
-    /// load: a single run of seconds has what chance it had.
-    fn missing(&self) -> f64 {
-        let p99 = |work, whose| self.row(work, whose).map_or(f64::NAN, |row| row.loaded.at(P99));
-        let mut ratios =
-            Whose::ALL.map(|whose| p99(Work::GetMissing, whose) / p99(Work::Get, whose));
-        ratios.sort_by(f64::total_cmp);
-        ratios[ratios.len() / 2]
-    }
+/// The runs of one load together.
+struct Pooled<'a> {
+    whose: Whose,
+    rows: Vec<&'a Row>,
+    times: Histogram<u64>,
 }
 
-pub(super) fn findings(measured: &ClusterRun) -> Vec<Finding> {
-    let cpu = |work| measured.ratio(work, |row| row.processor_ns);
-    let tail = |work| measured.ratio(work, |row| row.loaded.at(P99));
-    let (put, get) = (cpu(Work::Put), cpu(Work::Get));
-    let missing = measured.missing();
-    let against_one =
-        |work, whose| measured.ratio_of(work, [whose, Whose::Alone], |row| row.processor_ns);
-    let direct = [Work::Put, Work::Get].map(|work| against_one(work, Whose::Direct));
-    let by_one = [Work::Put, Work::Get].map(|work| against_one(work, Whose::All));
-    let keys: u64 = measured.shares.iter().sum();
-    let thirds = measured.shares.iter().map(|share| *share as f64 * 3.0 / keys.max(1) as f64);
-    let furthest = thirds.map(|third| (third - 1.0).abs()).fold(0.0, f64::max);
-    let finding =
-        |name: &str, original: &str, sentence: String, is_same, figures: &[(&str, f64)]| {
-            let figures = figures.iter().map(|(name, value)| ((*name).to_owned(), *value));
-            Finding {
-                name: name.to_owned(),
-                original: original.to_owned(),
-                sentence,
-                is_same,
-                figures: figures.collect::<BTreeMap<_, _>>(),
+impl Pooled<'_> {
+    /// The loads of one kind of work.
+    fn of(measured: &ClusterRun, work: Work) -> Vec<Pooled<'_>> {
+        let of = |whose| {
+            let all = measured.rounds.iter().flatten();
+            let rows: Vec<&Row> =
+                all.filter(|row| (row.work, row.whose) == (work, whose)).collect();
+            let mut times = rows.first()?.loaded.times.clone();
+            for row in &rows[1..] {
+                // All of them come from the same generator with the same bounds.
+                times.add(&row.loaded.times).ok()?;
             }
+            Some(Pooled { whose, rows, times })
         };
-    vec![
-        finding(
-            "forwarding_is_everything",
-            "The local write took 2.67 % of the samples; the client of HTTP that forwards took \
-             most of the processor time and 80 % of the allocations.",
-            format!(
-                "A forwarded PUT costs {put:.2} times the processor time of one of the node's own, \
-                 both nodes together, and a GET {get:.2} times; their 99th percentiles are {:.2} \
-                 and {:.2} times as high.",
-                tail(Work::Put),
-                tail(Work::Get)
-            ),
-            Some(put > 2.5 || get > 2.5),
-            &[
-                ("cpu_put", put),
-                ("cpu_get", get),
-                ("p99_put", tail(Work::Put)),
-                ("p99_get", tail(Work::Get)),
-            ],
-        ),
-        finding(
-            "three_cost_more_than_one",
-            "Latencies of PUT were higher than those of the node alone before, because of the \
-             requests to the other nodes.",
-            format!(
-                "Against a node alone, three that share the keys take {:.2} (PUT) and {:.2} (GET) \
-                 times the processor time of a request if each owner is asked directly, and {:.2} \
-                 and {:.2} times if one is asked for all.",
-                direct[0], direct[1], by_one[0], by_one[1]
-            ),
-            Some(by_one.iter().any(|ratio| *ratio > 1.25)),
-            &[
-                ("direct_put", direct[0]),
-                ("direct_get", direct[1]),
-                ("by_one_put", by_one[0]),
-                ("by_one_get", by_one[1]),
-            ],
-        ),
-        finding(
-            "missing_keys_are_slow",
-            "With 30 % of the keys missing, the 99th percentile of GET was 203 ms instead of 2 ms.",
-            format!(
-                "With 30 % of the keys missing, the 99th percentile is {missing:.2} times that of \
-                 keys that are there, in the middle one of the kinds of load."
-            ),
-            Some(missing > 1.2),
-            &[("p99_missing_vs_present", missing)],
-        ),
-        finding(
-            "nodes_share_evenly",
-            "Each of the three nodes held about 507 MB of 1.5 GB.",
-            format!("No node's share is further than {:.1} % from a third.", furthest * 100.0),
-            Some(furthest <= 0.05),
-            &[("furthest_from_a_third", furthest)],
-        ),
-    ]
+        Whose::ALL.into_iter().filter_map(of).collect()
+    }
+
+    fn processor_ns(&self) -> f64 {
+        self.rows.iter().map(|row| row.processor_ns).sum::<f64>() / self.rows.len().max(1) as f64
+    }
 }
 
 pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
@@ -135,67 +56,79 @@ pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
     shares.series = measured.shares.iter().enumerate().map(of).collect();
     sections.push(ChartSection {
         name: "Shares".to_owned(),
-        description: "How the keys are spread over the nodes.".to_owned(),
+        description: "The spread of the keys over the nodes.".to_owned(),
+        part: None,
         charts: vec![shares],
         groups: Vec::new(),
     });
     sections
 }
 
+/// Processor time of a request by kind of load: the picture of the study.
+pub(super) fn picture(measured: &ClusterRun) -> Chart {
+    let rows = Whose::ALL.map(|whose| whose.title().to_owned()).to_vec();
+    let mut picture = chart(
+        "processor_time".to_owned(),
+        "Processor time of a request, by the node that is asked",
+        "Means of all runs, all nodes together. Forwarding costs the distance of the fourth row \
+         from the third.",
+        Unit::Nanoseconds,
+        Form::Groups { rows },
+    );
+    let works = [Work::Put, Work::Get];
+    picture.series = works
+        .into_iter()
+        .map(|work| {
+            let values = Pooled::of(measured, work);
+            Series::new(work.title(), values.iter().map(|of| Some(of.processor_ns())).collect())
+        })
+        .collect();
+    picture
+}
+
 fn section(measured: &ClusterRun, work: Work) -> ChartSection {
-    let rows: Vec<_> = measured.rows.iter().filter(|row| row.work == work).collect();
-    let name = match work {
-        Work::Put => "put",
-        Work::Get => "get",
-        Work::GetMissing => "get_missing",
-    };
-    let (rate, highest) = rows.first().map_or((0.0, 0.0), |row| (row.rate, row.highest));
+    let pooled = Pooled::of(measured, work);
+    let name = work.name();
     let columns = PERCENTILES.iter().map(|(name, _)| *name).chain(["processor time"]);
     let mut times = chart(
         format!("{name}_times"),
         "Percentiles, and processor time",
-        "Response times as the clients saw them, from the intended start. Processor time is that \
-         of all nodes, by request.",
+        "Response times of all runs as the clients saw them, from the intended start. Processor \
+         time is that of all nodes, by request.",
         Unit::Nanoseconds,
         Form::Table { columns: columns.map(str::to_owned).collect() },
     );
-    let values = |row: &&Row| {
-        let percentiles = PERCENTILES.iter().map(|(_, at)| row.loaded.at(*at));
-        let values = percentiles.chain([row.processor_ns]).map(Some).collect();
-        Series::new(row.whose.title(), values)
+    let at = |of: &Pooled<'_>, quantile| of.times.value_at_quantile(quantile) as f64;
+    let values = |of: &Pooled<'_>| {
+        let percentiles = PERCENTILES.iter().map(|(_, quantile)| at(of, *quantile));
+        let values = percentiles.chain([of.processor_ns()]).map(Some).collect();
+        Series::new(of.whose.title(), values)
     };
-    times.series = rows.iter().map(values).collect();
-    let mut charts = vec![times, histogram(&rows, name)];
-    charts.extend(
-        rows.iter().find(|row| row.whose == Whose::Others).and_then(|row| account(row, name)),
+    times.series = pooled.iter().map(values).collect();
+    let quantiles: Vec<f64> = PERCENTILES[..PERCENTILES.len() - 1].iter().map(|of| of.1).collect();
+    let mut curves = chart(
+        format!("{name}_curves"),
+        "Percentile spectrum",
+        "The response time of all runs by the share of requests that took no longer.",
+        Unit::Nanoseconds,
+        Form::Percentiles { quantiles: quantiles.clone() },
     );
+    let curve = |of: &Pooled<'_>| {
+        let values = quantiles.iter().map(|quantile| Some(at(of, *quantile)));
+        Series::new(of.whose.title(), values.collect())
+    };
+    curves.series = pooled.iter().map(curve).collect();
+    let spectra: Vec<_> = pooled.iter().map(|of| (of.whose.title(), &of.times)).collect();
+    let mut charts = vec![times, curves, histogram(format!("{name}_histogram"), &spectra)];
+    let forwarded = pooled.iter().find(|of| of.whose == Whose::Others);
+    charts.extend(forwarded.and_then(|of| account(of.rows.last()?, name)));
     ChartSection {
         name: work.title().to_owned(),
-        description: format!(
-            "{rate:.0} requests a second, of {highest:.0} at most for keys of other nodes, put on \
-             one node alone and on three in four ways."
-        ),
+        description: measured.rates(work),
+        part: None,
         charts,
         groups: Vec::new(),
     }
-}
-
-/// The spread of the response times, a column of bars for each kind of load.
-fn histogram(rows: &[&Row], name: &str) -> Chart {
-    let mut chart = chart(
-        format!("{name}_histogram"),
-        "How the response times are spread",
-        "Of all requests, the share whose response time lies below the bound and above the one \
-         before.",
-        Unit::Share,
-        Form::Table { columns: rows.iter().map(|row| row.whose.title().to_owned()).collect() },
-    );
-    let shares: Vec<_> = rows.iter().map(|row| shares_of(&row.loaded.times)).collect();
-    let series = (0..BARS).map(|bar| {
-        Series::new(bar_name(bar), shares.iter().map(|shares| Some(shares[bar])).collect())
-    });
-    chart.series = series.collect();
-    chart
 }
 
 /// The parts of the time of a forwarded request: the entry node's phases, and within `execute` the

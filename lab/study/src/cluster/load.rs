@@ -33,6 +33,23 @@ impl Work {
         }
     }
 
+    /// The prefix of names of charts.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Work::Put => "put",
+            Work::Get => "get",
+            Work::GetMissing => "get_missing",
+        }
+    }
+
+    /// Requests a second that the original put on.
+    pub(super) fn original_rate(self) -> f64 {
+        match self {
+            Work::Put => 60_000.0,
+            Work::Get | Work::GetMissing => 30_000.0,
+        }
+    }
+
     /// True if it writes; reads draw from keys that no load writes.
     pub(super) fn writes(self) -> bool {
         self == Work::Put

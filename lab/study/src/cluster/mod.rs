@@ -1,21 +1,25 @@
 //! `cluster`: what forwarding costs, and where the time of a forwarded request goes.
 //!
 //! It repeats the study of a sharded cluster in which forwarding was everything: three nodes as
-//! processes, 64 connections to one of them, PUT, GET, and GET with keys that are not there, at a
-//! constant rate below what the machine can carry. Every load is put on five times: on one node
-//! that is alone; on three, each key asked of its owner; and on one of three, with keys of its own,
-//! with keys of the others, and with all, as clients do that do not know the way.
+//! processes, 64 connections to one of them, PUT, GET, and GET with keys that are not there, at the
+//! original's rate, or at one below what the machine can carry. Every load is put on five ways: on
+//! one node that is alone; on three, each key asked of its owner; and on one of three, with keys of
+//! its own, with keys of the others, and with all, as clients do that do not know the way. All of
+//! that is repeated until the findings can be told.
 
 mod charts;
 mod child;
+mod findings;
 mod load;
 mod nodes;
 
+use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
+use pellucid_report::{Finding, Unit};
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
@@ -23,7 +27,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::{Generator, Loaded};
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// The share of the highest rate at which is measured.
 const RATE_SHARE: f64 = 0.7;
@@ -64,14 +68,24 @@ impl ClusterStudyOptions {
         }
     }
 
-    fn seconds(&self) -> u64 {
-        self.seconds.unwrap_or(match self.scale {
-            Scale::Quick => 2,
-            Scale::Default => 8,
-            Scale::Full => 30,
-        })
+    /// The time of each load.
+    fn time(&self) -> Duration {
+        let own = match self.scale {
+            Scale::Quick => Duration::from_millis(700),
+            Scale::Default => Duration::from_secs(4),
+            Scale::Full => Duration::from_secs(30),
+        };
+        self.seconds.map_or(own, Duration::from_secs)
     }
 }
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 4] = [
+    "forwarding_is_everything",
+    "three_cost_more_than_one",
+    "missing_keys_are_slow",
+    "nodes_share_evenly",
+];
 
 /// The study.
 #[derive(Debug)]
@@ -99,24 +113,59 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
 struct Row {
     work: Work,
     whose: Whose,
-    /// The highest rate for keys of other nodes.
-    highest: f64,
-    rate: f64,
     loaded: Loaded,
     /// Processor time of a request over all nodes, in nanoseconds.
     processor_ns: f64,
     /// The accounts of the node that was asked.
     operations: Vec<OperationAccount>,
-    profiles: Taken,
+}
+
+/// The rate of one kind of work.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    work: Work,
+    /// The highest for keys of other nodes.
+    highest: f64,
+}
+
+impl Rate {
+    /// The rate that is put on: that of the original, if the machine holds it.
+    fn put_on(self) -> f64 {
+        (self.highest * RATE_SHARE).min(self.work.original_rate())
+    }
 }
 
 /// Everything that was measured.
 struct ClusterRun {
-    rows: Vec<Row>,
+    rates: Vec<Rate>,
+    /// The loads of each round.
+    rounds: Vec<Vec<Row>>,
     /// Keys of each node.
     shares: Vec<u64>,
     /// True if the nodes came to rest each time.
     is_rested: bool,
+}
+
+impl ClusterRun {
+    fn rate(&self, work: Work) -> Option<Rate> {
+        self.rates.iter().copied().find(|rate| rate.work == work)
+    }
+
+    /// The rate of a kind of work, for people.
+    fn rates(&self, work: Work) -> String {
+        let Some(rate) = self.rate(work) else { return String::new() };
+        let (put_on, highest) = (rate.put_on(), Unit::PerSecond.show(rate.highest));
+        let shown = Unit::PerSecond.show(put_on);
+        if put_on == work.original_rate() {
+            return format!("{shown} requests/s, the rate of the original; {highest} are held.");
+        }
+        let share = Unit::Share.show(put_on / rate.highest.max(1.0));
+        let original = Unit::PerSecond.show(work.original_rate());
+        format!(
+            "{shown} requests/s, {share} of the highest rate. The original's {original} are more \
+             than this machine holds."
+        )
+    }
 }
 
 impl Study for ClusterStudy {
@@ -143,29 +192,36 @@ impl Study for ClusterStudy {
             .first()
             .cloned()
             .ok_or_else(|| StudyError::Step("it is not known how to start the load".to_owned()))?;
+        let options = &self.options;
         let mut nodes =
             context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
-        let keys = self.options.keys();
-        let shares = context.step("Filling them", |_| nodes.fill(keys))?;
-        let (mut rows, mut is_rested) = (Vec::new(), true);
-        for work in Work::ALL {
-            // Missing keys are compared with present ones, so both are asked for at one rate.
-            let highest_get = rows.last().map(|row: &Row| row.highest);
-            let known = highest_get.filter(|_| work == Work::GetMissing);
-            let (rows_of, is_rested_of) = context.step(work.title(), |say| {
-                measure(&mut nodes, &binary, work, known, &self.options, say)
-            })?;
-            rows.extend(rows_of);
-            is_rested &= is_rested_of;
-        }
+        let shares = context.step("Filling them", |_| nodes.fill(options.keys()))?;
+        let rates = context.step("Looking for the highest rates", |say| {
+            highest_rates(&mut nodes, &binary, options, say)
+        })?;
+        let mut measured = ClusterRun { rates, rounds: Vec::new(), shares, is_rested: true };
+        let repeated = options.scale.repeats().run(|round| {
+            let name = format!("Run {}", round + 1);
+            context.step(&name, |say| measured.round(&mut nodes, &binary, options, say))?;
+            Ok(findings::findings(&measured).iter().all(Finding::is_told))
+        })?;
+        let profiles = context.step("Taking profiles", |_| {
+            let mut all = Taken::default();
+            for rate in &measured.rates {
+                all = all.and(profiled(&mut nodes, &binary, *rate, options)?);
+            }
+            Ok(all)
+        })?;
         nodes.stop()?;
-        let measured = ClusterRun { rows, shares, is_rested };
-        Ok(self.outcome(measured))
+        let mut outcome = self.outcome(&measured);
+        outcome.notes.insert(0, repeated.note());
+        profiles.put_into(&mut outcome);
+        Ok(outcome)
     }
 }
 
 fn generator<'a>(
-    program: &'a std::ffi::OsString,
+    program: &'a OsString,
     url: &'a str,
     script: &'a str,
     work: Work,
@@ -176,63 +232,118 @@ fn generator<'a>(
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
-/// Puts one kind of load on the keys of each kind, at one rate. The highest is searched for unless
-/// it is known. Says beside the rows whether the nodes were at rest before each load.
-fn measure(
+/// Finds the rates. Missing keys are compared with present ones, so both have one rate.
+fn highest_rates(
     nodes: &mut Nodes,
-    binary: &std::ffi::OsString,
-    work: Work,
-    known: Option<f64>,
+    binary: &OsString,
     options: &ClusterStudyOptions,
     say: &mut dyn FnMut(&str),
-) -> Result<(Vec<Row>, bool), StudyError> {
-    let (keys, asked, seconds) = (options.keys(), options.keys_asked(), options.seconds());
-    let script = |nodes: &Nodes, whose| work.script(&nodes.keys(whose, work, keys, asked));
-    let mut is_rested = nodes.rest()?;
-    let far = script(nodes, Whose::Others);
-    let highest = match known {
-        Some(known) => known,
-        None => highest(nodes, binary, &far, work, options, say)?,
-    };
-    let rate = highest * RATE_SHARE;
-    let mut rows = Vec::new();
-    for whose in Whose::ALL {
-        let script = script(nodes, whose);
-        // Reads leave nothing to do; what the search or the load before has written does.
-        if work.writes() {
-            is_rested &= nodes.rest()?;
-        }
-        if whose == PROFILED {
-            nodes.profile()?;
-        }
-        let before = nodes.processor_ns(whose)?;
-        let is_direct = whose == Whose::Direct;
-        let load = generator(binary, nodes.url(whose), &script, work, is_direct);
-        let begun = Instant::now();
-        let loaded = load.run(Some(rate), seconds)?;
-        let processor_ns = (nodes.processor_ns(whose)? - before) as f64;
-        let processor_ns = processor_ns / (loaded.per_second * seconds as f64).max(1.0);
-        // The generator takes its time to start and to end, and a window begins on a whole second.
-        let operations = nodes.account(begun.elapsed().as_secs() + 1)?;
-        say(&format!(
-            "  {} at {rate:.0}/s: p50 {:.3} ms, p99 {:.3} ms, {:.1} µs of processor time",
-            whose.title(),
-            loaded.at(P50) / 1e6,
-            loaded.at(P99) / 1e6,
-            processor_ns / 1e3
-        ));
-        let profiles = if whose == PROFILED { nodes.profiles()? } else { Taken::default() };
-        let profiles = profiles.of(&format!("{}, {}", work.title(), whose.title()));
-        rows.push(Row { work, whose, highest, rate, loaded, processor_ns, operations, profiles });
+) -> Result<Vec<Rate>, StudyError> {
+    let mut rates: Vec<Rate> = Vec::new();
+    for work in Work::ALL {
+        let of_get = rates.last().map(|rate| rate.highest);
+        let highest = match of_get.filter(|_| work == Work::GetMissing) {
+            Some(highest) => highest,
+            None => {
+                nodes.rest()?;
+                let script = script(nodes, Whose::Others, work, options);
+                highest(nodes, binary, &script, work, options, say)?
+            }
+        };
+        rates.push(Rate { work, highest });
     }
-    Ok((rows, is_rested))
+    Ok(rates)
+}
+
+fn script(nodes: &Nodes, whose: Whose, work: Work, options: &ClusterStudyOptions) -> String {
+    work.script(&nodes.keys(whose, work, options.keys(), options.keys_asked()))
+}
+
+impl ClusterRun {
+    /// Puts every load on once. Those of a round follow one another in another order each time, so
+    /// that a machine that changes changes for all.
+    fn round(
+        &mut self,
+        nodes: &mut Nodes,
+        binary: &OsString,
+        options: &ClusterStudyOptions,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), StudyError> {
+        let run = self.rounds.len();
+        let mut rows = Vec::new();
+        for rate in &self.rates {
+            let mut order = Whose::ALL;
+            order.rotate_left(run % Whose::ALL.len());
+            for whose in order {
+                // Reads leave nothing to do; what the search or the load before has written does.
+                if rate.work.writes() {
+                    self.is_rested &= nodes.rest()?;
+                }
+                let mut row = measure(nodes, binary, *rate, whose, options)?;
+                row.loaded.judged.run = run + 1;
+                say(&told(&row));
+                rows.push(row);
+            }
+        }
+        self.rounds.push(rows);
+        Ok(())
+    }
+}
+
+/// Puts one load on.
+fn measure(
+    nodes: &mut Nodes,
+    binary: &OsString,
+    rate: Rate,
+    whose: Whose,
+    options: &ClusterStudyOptions,
+) -> Result<Row, StudyError> {
+    let work = rate.work;
+    let script = script(nodes, whose, work, options);
+    let before = nodes.processor_ns(whose)?;
+    let load = generator(binary, nodes.url(whose), &script, work, whose == Whose::Direct);
+    let begun = Instant::now();
+    let mut loaded = load.run(Some(rate.put_on()), options.time())?;
+    loaded.judged.name = format!("{}, {}", work.title(), whose.title());
+    let processor_ns = (nodes.processor_ns(whose)? - before) as f64;
+    let processor_ns = processor_ns / (loaded.times.len() as f64).max(1.0);
+    // The generator takes its time to start and to end, and a window begins on a whole second.
+    let operations = nodes.account(begun.elapsed().as_secs() + 1)?;
+    Ok(Row { work, whose, loaded, processor_ns, operations })
+}
+
+/// A line about a load.
+fn told(row: &Row) -> String {
+    let (judged, work) = (&row.loaded.judged, row.work.title());
+    format!(
+        "  {work}, {} at {:.0}/s: p50 {:.3} ms, p99 {:.3} ms ({}), {:.1} µs of processor time",
+        row.whose.title(),
+        judged.answered_per_second,
+        row.loaded.at(P50) / 1e6,
+        row.loaded.at(P99) / 1e6,
+        judged.verdict,
+        row.processor_ns / 1e3
+    )
+}
+
+/// The profiles of a load of its own: profiling takes time that no measured load has.
+fn profiled(
+    nodes: &mut Nodes,
+    binary: &OsString,
+    rate: Rate,
+    options: &ClusterStudyOptions,
+) -> Result<Taken, StudyError> {
+    nodes.profile()?;
+    measure(nodes, binary, rate, PROFILED, options)?;
+    let title = format!("{}, {}", rate.work.title(), PROFILED.title());
+    Ok(nodes.profiles()?.of(&title))
 }
 
 /// The highest rate for keys of other nodes. The quick version has no time for a search and takes
 /// what a closed loop reaches; so does one on a machine on which no rate keeps the objective.
 fn highest(
     nodes: &Nodes,
-    binary: &std::ffi::OsString,
+    binary: &OsString,
     script: &str,
     work: Work,
     options: &ClusterStudyOptions,
@@ -248,13 +359,13 @@ fn highest(
         say(&format!("  the highest rate with a p99 below {P99_HELD} is {found:.0}/s"));
         return Ok(found);
     }
-    let reached = load.run(None, options.seconds())?.per_second;
+    let reached = load.run(None, options.time())?.judged.answered_per_second;
     say(&format!("  a closed loop reaches {reached:.0}/s"));
     Ok(reached)
 }
 
 impl ClusterStudy {
-    fn outcome(&self, mut measured: ClusterRun) -> Outcome {
+    fn outcome(&self, measured: &ClusterRun) -> Outcome {
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let settings = vec![
             setting(
@@ -265,7 +376,7 @@ impl ClusterStudy {
             setting("keys that each load chooses from", self.options.keys_asked().to_string()),
             setting("bytes of a value", VALUE_BYTES.to_string()),
             setting("connections and threads of the load", format!("{CONNECTIONS}, {THREADS}")),
-            setting("seconds of each load", self.options.seconds().to_string()),
+            setting("time of each load", format!("{:.1} s", self.options.time().as_secs_f64())),
             setting(
                 "highest rates",
                 match self.options.scale {
@@ -275,14 +386,13 @@ impl ClusterStudy {
             ),
         ];
         let mut notes = vec![
-            "All processes share the machine, so ratios count and rates do not. The rate of each \
-             kind of load is 70 % of the highest for keys of other nodes."
-                .to_owned(),
+            "All processes share the machine, so ratios count and rates do not.".to_owned(),
             "Processor time of the node alone is its own; of three, that of all three, idle ones \
              included."
                 .to_owned(),
             "Reads ask for keys that no load writes. Profiles are those of the node that is asked, \
-             while all that it is asked for is another's, one for each kind of load."
+             while all that it is asked for is another's, of a load of its own for each kind of \
+             work."
                 .to_owned(),
         ];
         if !measured.is_rested {
@@ -290,11 +400,17 @@ impl ClusterStudy {
                         written before ran into it.";
             notes.push(note.to_owned());
         }
-        let (findings, sections) = (charts::findings(&measured), charts::sections(&measured));
-        let taken = measured.rows.iter_mut().map(|row| std::mem::take(&mut row.profiles));
-        let taken = taken.fold(Taken::default(), Taken::and);
-        let mut outcome = Outcome { settings, findings, sections, profiles: Vec::new(), notes };
-        taken.put_into(&mut outcome);
-        outcome
+        let findings = findings::findings(measured);
+        let loads = measured.rounds.iter().flatten().map(|row| row.loaded.judged.clone());
+        Outcome {
+            settings,
+            answer: answer(&findings, &ANSWERS),
+            picture: Some(charts::picture(measured)),
+            findings,
+            loads: loads.collect(),
+            sections: charts::sections(measured),
+            profiles: Vec::new(),
+            notes,
+        }
     }
 }

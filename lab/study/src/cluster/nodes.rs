@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use pellucid_account::OperationAccount;
 use pellucid_client::Client;
 use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_profile::RECORDING_HERTZ;
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
@@ -190,7 +191,7 @@ impl Nodes {
 
     /// Begins to profile the node that is asked.
     pub(super) fn profile(&mut self) -> Result<(), StudyError> {
-        self.processes[0].profile()
+        self.processes[0].profile(RECORDING_HERTZ)
     }
 
     /// Ends that, and gives its profiles.

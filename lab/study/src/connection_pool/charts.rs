@@ -8,6 +8,9 @@ use super::original;
 use super::plan::{ACCESSES, Access, NODES};
 use crate::chart::chart;
 
+/// The server that only sends the same answer.
+const BARE: &str = "the bare server";
+
 type StageOf = fn(&Stages) -> Option<f64>;
 
 /// The stages of a query outside the server, with those before it first.
@@ -22,9 +25,33 @@ const AFTER: [(&str, StageOf); 2] = [
 ];
 
 pub(super) fn sections(rows: &[Row], spread: &[Row]) -> Vec<ChartSection> {
-    let mut sections: Vec<_> = ACCESSES.into_iter().map(|access| section(rows, access)).collect();
+    let mut sections: Vec<_> =
+        ACCESSES.into_iter().filter_map(|access| section(rows, access)).collect();
     sections.push(spread_section(spread));
     sections
+}
+
+/// The time of all queries by connection, fewest queries at a time: the picture of the study.
+pub(super) fn picture(rows: &[Row]) -> Option<Chart> {
+    let indexed = || rows.iter().filter(|row| row.access == Access::Index);
+    let queries = indexed().map(|row| row.queries).min()?;
+    let rows: Vec<&Row> = indexed().filter(|row| row.queries == queries).collect();
+    let mut picture = chart(
+        "picture".to_owned(),
+        &format!("{queries} queries at once, with an index"),
+        "From the first query to the last answer, by the client's connection: on Pellucid, and on \
+         a server that only sends the same answer. Means of all runs.",
+        Unit::Nanoseconds,
+        Form::Groups { rows: rows.iter().map(|row| row.connection.title()).collect() },
+    );
+    let of = |runs: fn(&Row) -> &[ClientRun]| {
+        rows.iter().map(|row| in_ns(Row::wall_ms(runs(row)))).collect()
+    };
+    picture.series = vec![
+        Series::new("Pellucid", of(|row| &row.pellucid)),
+        Series::new(BARE, of(|row| &row.trivial)),
+    ];
+    Some(picture)
 }
 
 /// The driver's ways to choose among nodes.
@@ -49,6 +76,7 @@ fn spread_section(rows: &[Row]) -> ChartSection {
                       first node that it has, ROUND_ROBIN takes one after the other, ONE_RANDOM \
                       stays with one that it drew."
             .to_owned(),
+        part: None,
         charts: vec![times(&rows, "spread"), nodes],
         groups: Vec::new(),
     }
@@ -62,20 +90,20 @@ pub(super) fn node_share(run: &ClientRun, place: usize) -> Option<f64> {
     (all > 0).then(|| counts.get(place).copied().unwrap_or(0) as f64 / all as f64)
 }
 
-fn section(rows: &[Row], access: Access) -> ChartSection {
+fn section(rows: &[Row], access: Access) -> Option<ChartSection> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.access == access).collect();
     let name = access.name();
-    let runs = rows.first().map_or(0, |row| row.pellucid.len());
-    ChartSection {
+    let runs = rows.first()?.pellucid.len();
+    Some(ChartSection {
         name: format!("Queries {}", access.title()),
         description: format!(
-            "All queries of a row are asked for at once; means of {runs} run{}. The ceiling is \
-             what the same client takes against a server that only sends the same answer.",
-            if runs == 1 { "" } else { "s" }
+            "All queries of a row are asked for at once; means of {runs} runs. Beside them stands \
+             what the same client takes against a bare server, which only sends the same answer."
         ),
+        part: None,
         charts: vec![times(&rows, name), account(&rows, name), client(&rows, name)],
         groups: Vec::new(),
-    }
+    })
 }
 
 fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
@@ -85,7 +113,7 @@ fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
 /// Our times, and those of the study's table for connections that it has.
 fn times(rows: &[&Row], name: &str) -> Chart {
     let has_original = rows.iter().any(|row| row.connection.original.is_some());
-    let mut columns = vec!["Pellucid".to_owned(), "the client's ceiling".to_owned()];
+    let mut columns = vec!["Pellucid".to_owned(), BARE.to_owned()];
     let mut description = "From the first query to the last answer. ".to_owned();
     if has_original {
         columns.push("ArangoDB in the original".to_owned());
@@ -150,7 +178,8 @@ fn positive(value: Option<f64>) -> Option<f64> {
 
 /// The client's cost.
 fn client(rows: &[&Row], name: &str) -> Chart {
-    let columns = ["median of a query", "99 %", "client's processor, a query", "the same, ceiling"];
+    let columns =
+        ["median of a query", "99 %", "client's processor, a query", "the same, bare server"];
     let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
     let mut chart = chart(
         format!("{name}_client"),

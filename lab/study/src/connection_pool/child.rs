@@ -18,8 +18,8 @@ use crate::served::answer_lines;
 /// The role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum ServerPlan {
-    /// Pellucid with its defaults, on a store in this folder.
-    Pellucid { data: PathBuf },
+    /// Pellucid with its defaults, on a store in this folder; or with another length of its queue.
+    Pellucid { data: PathBuf, queued_calls_max: Option<usize> },
     /// The server that gives this answer, a whole response, to everything.
     Trivial { answer: String },
 }
@@ -34,9 +34,12 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     input.read_line(&mut line).map_err(|error| step(&error))?;
     let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
     match plan {
-        ServerPlan::Pellucid { data } => {
+        ServerPlan::Pellucid { data, queued_calls_max } => {
             let mut options = ServerOptions::new(data);
             options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            if let Some(queued_calls_max) = queued_calls_max {
+                options.documents.queued_calls_max = queued_calls_max;
+            }
             let server = start(options, Log::new(|_| {})).map_err(|error| step(&error))?;
             answer_lines(server, input, output)
         }

@@ -186,7 +186,7 @@ async function run(plan) {
         sums.asked += asked;
         sums.understood += understood;
         times.push(understood - asked);
-        if (found.length !== 1) wrong += 1;
+        if (found.length !== plan.documents) wrong += 1;
       } catch (error) {
         const name = failureOf(error);
         failures[name] = (failures[name] ?? 0) + 1;

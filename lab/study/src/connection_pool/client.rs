@@ -96,6 +96,8 @@ struct Plan<'a> {
     sockets: Option<usize>,
     queries: u64,
     ids: &'a [String],
+    /// The documents of a right answer.
+    documents: u64,
 }
 
 /// The client's account of one run. Times are in milliseconds, those of stages means of a query.
@@ -156,12 +158,13 @@ impl Client {
         Ok(Client { process: Process::start("the client in Node.js", &program)?, connection })
     }
 
-    /// Runs as many queries at a time, each for one of these identifiers.
+    /// Runs as many queries at a time, each for one of these identifiers, of which each has so many
+    /// documents.
     pub(super) fn run(
         &mut self,
         servers: &[SocketAddr],
         queries: u64,
-        ids: &[String],
+        (ids, documents): (&[String], u64),
     ) -> Result<ClientRun, StudyError> {
         let plan = Plan {
             driver: self.connection.driver,
@@ -170,6 +173,7 @@ impl Client {
             sockets: self.connection.sockets,
             queries,
             ids,
+            documents,
         };
         let step = |error: serde_json::Error| StudyError::Step(format!("the client: {error}"));
         let answer = self.process.ask(&serde_json::to_string(&plan).map_err(step)?)?;

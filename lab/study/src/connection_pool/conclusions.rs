@@ -1,142 +1,106 @@
-//! The conclusions of the original, and the readings of the figures here.
+//! The conclusions of the original, held against the runs.
 
-use std::collections::BTreeMap;
-
-use pellucid_report::Finding;
+use pellucid_report::{Estimate, Finding, Unit, both};
 
 use super::charts::node_share;
-use super::figures::{Row, mean};
+use super::client::ClientRun;
+use super::figures::Row;
 use super::plan::Access;
 
-/// The share of its own ceiling that the client is to reach with 100 sockets.
-const CEILING_SHARE_MIN: f64 = 0.95;
+/// The share of what it reaches against the bare server that the client is to reach with 100
+/// sockets: below it, the server counts.
+const BARE_SHARE: f64 = 0.95;
+/// Ten sockets help if the queries take at most one part in so many of the time.
+const TIMES_FASTER: f64 = 2.0;
 
+/// Findings on these rows; those on rows that are not there are left out.
 pub(super) fn findings(rows: &[Row], spread: &[Row]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for access in super::plan::ACCESSES {
-        let queries = rows.iter().filter(|row| row.access == access).map(|row| row.queries);
-        // The row that the original's sentence is about, or the one that is nearest to it.
-        let Some(queries) = queries.min() else { continue };
-        findings.push(sockets(rows, access, queries));
-    }
-    findings.push(ceiling(rows));
-    findings.push(unfinished(rows));
-    findings.extend(strategies(spread));
-    findings
+    let of = |access| sockets(rows, access);
+    let sockets = [Access::Index, Access::Missing, Access::Scan].into_iter().filter_map(of);
+    sockets.chain(limit(rows)).chain(unfinished(rows)).chain(strategies(spread)).collect()
 }
 
-/// The effect of the driver's ways to choose among nodes, for most queries at a time.
-fn strategies(spread: &[Row]) -> Option<Finding> {
-    let queries = spread.iter().map(|row| row.queries).max()?;
-    let original = "Whether loadBalancingStrategy helps is not asked.";
-    let (mut told, mut figures) = (Vec::new(), Vec::new());
-    for row in spread.iter().filter(|row| row.queries == queries) {
-        let strategy = row.connection.strategy.unwrap_or_default();
-        let busiest = mean(&row.pellucid, |run| node_share(run, 0));
-        if let (Some(ms), Some(busiest)) = (Row::wall_ms(&row.pellucid), busiest) {
-            told.push(format!("{strategy} {ms:.0} ms, {:.0} % by one node", busiest * 100.0));
-            figures.push((format!("{}_ms", row.connection.name), ms));
-            figures.push((format!("{}_busiest_share", row.connection.name), busiest));
-        }
-    }
-    let sentence =
-        format!("{queries} queries with 100 sockets and three nodes: {}.", told.join("; "));
-    Some(finding("load_balancing".to_owned(), original, sentence, None, figures))
+fn times(name: String, runs: &[ClientRun]) -> Estimate {
+    Estimate::of_runs(name, Unit::Nanoseconds, Row::wall_of_runs(runs).map(|ms| Some(ms? * 1e6)))
 }
 
-fn finding(
-    name: String,
-    original: &str,
-    sentence: String,
-    is_same: Option<bool>,
-    figures: Vec<(String, f64)>,
-) -> Finding {
-    let original = original.to_owned();
-    let figures: BTreeMap<String, f64> = figures.into_iter().collect();
-    Finding { name, original, sentence, is_same, figures }
+/// Of each run, the time of one row over that of another.
+fn ratio(name: &str, one: &Row, other: &Row) -> Estimate {
+    let pairs = Row::wall_of_runs(&one.pellucid).zip(Row::wall_of_runs(&other.pellucid));
+    Estimate::of_runs(name, Unit::Ratio, pairs.map(|(one, other)| Some(one? / other?)))
 }
 
-fn row_of<'a>(rows: &'a [Row], access: Access, queries: u64, name: &str) -> Option<&'a Row> {
-    let is_it = |row: &&Row| row.access == access && row.queries == queries;
-    rows.iter().filter(is_it).find(|row| row.connection.name == name)
-}
-
-/// True if more sockets help, and up to where.
-fn sockets(rows: &[Row], access: Access, queries: u64) -> Finding {
-    let row = |name: &'static str| row_of(rows, access, queries, name);
-    let of = |name: &'static str| row(name).and_then(|row| Row::wall_ms(&row.pellucid));
-    let alone = row("arangojs_8_100").and_then(|row| Row::wall_ms(&row.trivial)).unwrap_or(0.0);
+/// The effect of more sockets.
+fn sockets(rows: &[Row], access: Access) -> Option<Finding> {
+    // The row that the original's sentence is about, or the one that is nearest to it.
+    let of_access = || rows.iter().filter(|row| row.access == access);
+    let queries = of_access().map(|row| row.queries).min()?;
+    let row =
+        |name: &str| of_access().find(|row| row.queries == queries && row.connection.name == name);
+    let (few, ten, hundred) =
+        (row("arangojs_8_default")?, row("arangojs_8_10")?, row("arangojs_8_100")?);
+    let named = |name: &str, row: &Row| times(format!("time of all, {name}"), &row.pellucid);
+    let all = [
+        named("default", few),
+        named("10 sockets", ten),
+        named("100 sockets", hundred),
+        times("time of all, 100 sockets, bare server".to_owned(), &hundred.trivial),
+    ];
+    let faster = ratio("default over 10 sockets", few, ten);
+    let further = ratio("10 over 100 sockets", ten, hundred);
+    let sentence = format!(
+        "{queries} queries {} take {} by default, {} with 10 sockets and {} with 100; against a \
+         server that only sends an answer {} with 100. Ten sockets are {} times as fast.",
+        access.title(),
+        all[0].show(),
+        all[1].show(),
+        all[2].show(),
+        all[3].show(),
+        faster.show()
+    );
+    let holds = both(faster.is_above(TIMES_FASTER), further.is_above(1.0));
+    let figures: Vec<Estimate> = all.into_iter().chain([faster, further]).collect();
     let original = "arangojs runs as many requests at a time as agentOptions.maxSockets says, by \
                     default 3; with 10 sockets 500 queries take a third of the time (1651 of 5146 \
                     ms), with 100 a fifth (1108 ms).";
-    let name = format!("sockets_{}", access.name());
-    let times = [of("arangojs_8_default"), of("arangojs_8_10"), of("arangojs_8_100")];
-    let [Some(few), Some(ten), Some(hundred)] = times else {
-        let sentence = "Not all of these rows finished, so they cannot be compared.".to_owned();
-        return finding(name, original, sentence, None, Vec::new());
-    };
-    let sentence = format!(
-        "{}, {queries} queries take {few:.0} ms by default, {ten:.0} ms with 10 sockets and \
-         {hundred:.0} ms with 100: {:.1} and {:.1} times as fast. Against a server that \
-         only sends an answer it is {alone:.0} ms with 100.",
-        capitalized(access.title()),
-        few / ten.max(0.001),
-        few / hundred.max(0.001)
-    );
-    let figures = [("default_ms", few), ("sockets_10_ms", ten), ("sockets_100_ms", hundred)];
-    let is_same = few / ten.max(0.001) >= 2.0 && hundred < ten;
-    finding(name, original, sentence, Some(is_same), named(&figures))
-}
-
-fn named(figures: &[(&str, f64)]) -> Vec<(String, f64)> {
-    figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    Some(Finding::new(format!("sockets_{}", access.name()), original, sentence, holds, figures))
 }
 
 /// The distance of the client from what it reaches against a server that does nothing.
-fn ceiling(rows: &[Row]) -> Finding {
-    let original = "How much of the time is the client's own is not asked.";
-    let indexed = rows.iter().filter(|row| row.access == Access::Index);
-    let shares: Vec<(String, f64)> = indexed
-        .filter(|row| row.connection.name == "arangojs_8_100")
-        .filter_map(|row| Some((format!("queries_{}", row.queries), row.share_of_ceiling()?)))
-        .collect();
-    let (name, sum) = ("ceiling", shares.iter().map(|(_, share)| share).sum::<f64>());
-    if shares.is_empty() {
-        let sentence = "No row with 100 sockets finished.".to_owned();
-        return finding(name.to_owned(), original, sentence, None, Vec::new());
-    }
-    let mean = sum / shares.len() as f64;
+fn limit(rows: &[Row]) -> Option<Finding> {
+    let is_one =
+        |row: &&Row| row.access == Access::Index && row.connection.name == "arangojs_8_100";
+    let rows: Vec<&Row> = rows.iter().filter(is_one).collect();
+    let figures: Vec<Estimate> =
+        rows.iter().map(|row| Estimate::of_runs(row.title(), Unit::Ratio, row.of_bare())).collect();
+    let all = rows.iter().flat_map(|row| row.of_bare());
+    let all = Estimate::of_runs("all rows", Unit::Ratio, all);
+    all.value()?;
+    let told = match all.is_above(BARE_SHARE) {
+        Some(true) => "the client is the limit",
+        Some(false) => "the server counts",
+        None => "which of both is the limit cannot be told",
+    };
     let sentence = format!(
-        "arangojs 8.3.0 with 100 sockets and an index reaches {mean:.2} of what it reaches against \
-         a server that only sends the same answer, {} the {CEILING_SHARE_MIN} that are aimed at.",
-        if mean >= CEILING_SHARE_MIN { "which is at or above" } else { "which is below" }
+        "arangojs 8.3.0 with 100 sockets and an index reaches {} of what it reaches against a \
+         server that only sends the same answer: {told}.",
+        all.show()
     );
-    let mut figures = shares;
-    figures.push(("mean".to_owned(), mean));
-    finding(name.to_owned(), original, sentence, None, figures)
+    let figures: Vec<Estimate> = figures.into_iter().chain([all]).collect();
+    let original = "How much of the time is the client's own is not asked.";
+    Some(Finding::new("client_limit", original, sentence, None, figures).not_asked())
 }
 
 /// The unfinished queries there, and here.
-fn unfinished(rows: &[Row]) -> Finding {
-    let original = "Without a driver, 5,000 and 10,000 queries at a time do not finish: the \
-                    server's queue is full.";
+fn unfinished(rows: &[Row]) -> Option<Finding> {
     let refused: Vec<&Row> = rows.iter().filter(|row| !row.refusals().is_empty()).collect();
     let wrong: u64 = rows.iter().map(Row::wrong).sum();
-    let figures = vec![
-        ("rows".to_owned(), rows.len() as f64),
-        ("rows_with_refusals".to_owned(), refused.len() as f64),
-        ("wrong_answers".to_owned(), wrong as f64),
-    ];
-    let is_same = rows
-        .iter()
-        .any(|row| row.connection.name == "axios_default" && row.queries >= 5_000)
-        .then_some(!refused.is_empty());
-    let sentence = if refused.is_empty() {
+    // The rows that did not finish there, under the same length of the queue.
+    let there = rows.iter().find(|row| row.access == Access::Queue);
+    let holds = there.map(|_| refused.iter().any(|row| row.access == Access::Queue));
+    let sentence = if rows.is_empty() {
+        return None;
+    } else if refused.is_empty() {
         format!("Every query of all {} rows is answered.", rows.len())
     } else {
         let told = refused.iter().map(|row| {
@@ -153,5 +117,32 @@ fn unfinished(rows: &[Row]) -> Finding {
             told.collect::<Vec<_>>().join("; ")
         )
     };
-    finding("unfinished".to_owned(), original, sentence, is_same, figures)
+    let counted = |name: &str, count: usize| Estimate::counted(name, Unit::Count, count as f64);
+    let figures = [
+        counted("rows", rows.len()),
+        counted("rows with refusals", refused.len()),
+        counted("wrong answers", usize::try_from(wrong).unwrap_or(usize::MAX)),
+    ];
+    let original = "Without a driver, 5,000 and 10,000 queries at a time do not finish: the \
+                    server's queue is full.";
+    Some(Finding::new("unfinished", original, sentence, holds, figures))
+}
+
+/// The effect of the driver's ways to choose among nodes, for most queries at a time.
+fn strategies(spread: &[Row]) -> Option<Finding> {
+    let queries = spread.iter().map(|row| row.queries).max()?;
+    let (mut told, mut figures) = (Vec::new(), Vec::new());
+    for row in spread.iter().filter(|row| row.queries == queries) {
+        let strategy = row.connection.strategy.unwrap_or_default();
+        let all = times(format!("{strategy}, time of all"), &row.pellucid);
+        let shares = row.pellucid.iter().map(|run| node_share(run, 0));
+        let name = format!("{strategy}, answers of the busiest node");
+        let busiest = Estimate::of_runs(name, Unit::Share, shares);
+        told.push(format!("{strategy} {}, {} by one node", all.show(), busiest.show()));
+        figures.extend([all, busiest]);
+    }
+    let sentence =
+        format!("{queries} queries with 100 sockets and three nodes: {}.", told.join("; "));
+    let original = "Whether loadBalancingStrategy helps is not asked.";
+    Some(Finding::new("load_balancing", original, sentence, None, figures).not_asked())
 }

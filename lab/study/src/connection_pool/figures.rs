@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use pellucid_load::Verdict;
+use pellucid_report::JudgedLoad;
+
 use super::client::{ClientRun, Stages};
 use super::plan::{Access, Connection};
+
+/// A client whose process works for this share of the time is itself the limit.
+const BUSY_SHARE: f64 = 0.95;
 
 /// One row: so many concurrent queries over one connection, against Pellucid and against the
 /// trivial server.
@@ -34,11 +40,26 @@ impl Row {
         mean(runs, |run| run.failures.is_empty().then_some(run.wall_ms))
     }
 
-    /// Pellucid's share of what the client reaches against the trivial server: the time
-    /// there over the time here.
-    pub(super) fn share_of_ceiling(&self) -> Option<f64> {
-        let (here, ceiling) = (Row::wall_ms(&self.pellucid)?, Row::wall_ms(&self.trivial)?);
-        (here > 0.0).then_some(ceiling / here)
+    /// Of each run, the milliseconds of all queries, if all were answered.
+    pub(super) fn wall_of_runs(runs: &[ClientRun]) -> impl Iterator<Item = Option<f64>> {
+        runs.iter().map(|run| run.failures.is_empty().then_some(run.wall_ms))
+    }
+
+    /// Of each run, the part that Pellucid reaches of what the client reaches against the bare
+    /// server: the time there over the time here.
+    pub(super) fn of_bare(&self) -> impl Iterator<Item = Option<f64>> {
+        let pairs = Row::wall_of_runs(&self.pellucid).zip(Row::wall_of_runs(&self.trivial));
+        pairs.map(|(here, bare)| Some(bare? / here?))
+    }
+
+    /// The loads, each with its verdict.
+    pub(super) fn judged(&self) -> Vec<JudgedLoad> {
+        let each = [("", &self.pellucid), (", the bare server", &self.trivial)];
+        let each = each.into_iter().flat_map(|(whose, runs)| {
+            let name = format!("{} {}{whose}", self.title(), self.access.title());
+            runs.iter().enumerate().map(move |(run, load)| load.judged(name.clone(), run + 1))
+        });
+        each.collect()
     }
 
     /// A stage's mean against Pellucid, in nanoseconds.
@@ -63,5 +84,36 @@ impl Row {
     /// Queries that were answered with something else than their document.
     pub(super) fn wrong(&self) -> u64 {
         self.pellucid.iter().map(|run| run.wrong).sum()
+    }
+}
+
+impl ClientRun {
+    /// The verdict of a run.
+    fn judged(&self, name: String, run: usize) -> JudgedLoad {
+        let busy = self.processor_ms / self.wall_ms.max(f64::MIN_POSITIVE);
+        let (unanswered, wrong): (u64, u64) = (self.failures.values().sum(), self.wrong);
+        let (verdict, evidence) = match () {
+            () if unanswered + wrong > 0 => {
+                let text = format!("{unanswered} queries not answered, {wrong} wrong answers.");
+                (Verdict::Errors, text)
+            }
+            () if busy >= BUSY_SHARE => {
+                let text = format!(
+                    "The client's process worked for {busy:.2} of the time: it hardly ever waited \
+                     for the server."
+                );
+                (Verdict::GeneratorLimited, text)
+            }
+            () => (Verdict::Stable, format!("The client's process worked for {busy:.2} of it.")),
+        };
+        JudgedLoad {
+            name,
+            run,
+            offered_per_second: None,
+            answered_per_second: self.answered as f64 / self.wall_ms.max(f64::MIN_POSITIVE) * 1e3,
+            p99_ns: self.p99_ms.map(|ms| ms * 1e6),
+            verdict: verdict.name().to_owned(),
+            evidence,
+        }
     }
 }

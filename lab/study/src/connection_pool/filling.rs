@@ -77,9 +77,8 @@ pub(super) fn make_index(address: SocketAddr) -> Result<(), StudyError> {
     send(address, &target, "", index).map(|_| ())
 }
 
-/// A whole response to one query, as the drivers get it.
-pub(super) fn answer(address: SocketAddr) -> Result<String, StudyError> {
-    let id = end_to_end_id(0);
+/// A whole response to a query for this identifier, as the drivers get it.
+pub(super) fn response(address: SocketAddr, id: &str) -> Result<String, StudyError> {
     let query = format!(
         "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.EndToEndId == @id RETURN doc\",\
          \"bindVars\":{{\"id\":\"{id}\"}}}}"

@@ -3,8 +3,8 @@
 //!
 //! It repeats the study of the connections of arangojs. The drivers are those that their authors
 //! publish; what they do inside is seen by what Node.js tells of its requests, put together with
-//! the account that the server gives of each. Beside every figure stands the client's own ceiling:
-//! what it reaches against a server that does nothing but send the same answer.
+//! the account that the server gives of each. Beside every figure stands that of the same client
+//! against a bare server, which does nothing but send the same answer.
 
 mod charts;
 mod child;
@@ -22,19 +22,24 @@ use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use pellucid_profile::RECORDING_HERTZ;
+use pellucid_report::Finding;
+
 pub use self::plan::ConnectionPoolOptions;
 
 use self::child::ServerPlan;
 use self::client::{Client, Drivers};
 use self::figures::Row;
-use self::filling::{answer, end_to_end_id, fill, make_index};
-use self::plan::{ACCESSES, Access, Connection, NODES, connections, spread_connections};
+use self::filling::{end_to_end_id, fill, make_index, response};
+use self::plan::{
+    ACCESSES, ARANGODB_QUEUE, Access, Connection, NODES, connections, spread_connections,
+};
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::process::Process;
 use crate::profiled::Taken;
 use crate::served::Served;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// Queries that warm the client up before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
@@ -42,6 +47,10 @@ const WARM_UP_QUERIES: u64 = 200;
 const WARM_UP_SCANS: u64 = 2;
 /// Documents that are asked for, at most.
 const IDS_MAX: u64 = 10_000;
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["client_limit", "sockets_index", "sockets_missing", "sockets_scan", "unfinished"];
 
 /// The study.
 #[derive(Debug)]
@@ -94,46 +103,45 @@ impl Study for ConnectionPool {
         let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
         let data = folder.path().join("store");
         let (mut pellucid, address) = context.step("Filling the collection", |_| {
-            let server = Served::start("the server", &program, &ServerPlan::Pellucid { data })?;
+            let plan = ServerPlan::Pellucid { data, queued_calls_max: None };
+            let server = Served::start("the server", &program, &plan)?;
             let address = server.address();
             fill(address, documents)?;
             Ok((server, address))
         })?;
-        let (trivial, ceiling) = trivial("the trivial server", &program, address)?;
         let ids: Vec<String> = (0..documents.min(IDS_MAX)).map(end_to_end_id).collect();
-        let servers = [vec![address], vec![ceiling]];
-        let mut bench = Bench { drivers, folder: folder.path(), servers, ids };
+        let missing: Vec<String> = (documents..).take(ids.len()).map(end_to_end_id).collect();
+        let (bare, bare_address) = trivial("the bare server", &program, address, &ids[0])?;
+        let servers = [vec![address], vec![bare_address]];
+        let mut bench = Bench { drivers, folder: folder.path(), servers, ids, documents: 1 };
         let (mut rows, mut profiles) = (Vec::new(), Taken::default());
         // Without an index first, as there is no way back from the other.
         for access in [Access::Scan, Access::Index] {
             if access == Access::Index {
                 context.step("Making the index", |_| make_index(address))?;
             }
-            pellucid.profile()?;
-            for connection in connections() {
-                let name = format!("{}, {}", connection.title(), access.title());
-                let measured = context
-                    .step(&name, |say| bench.measure(&self.options, connection, access, say))?;
-                rows.extend(measured);
-            }
-            profiles =
-                profiles.and(pellucid.profiles()?.of(&format!("Queries {}", access.title())));
+            pellucid.profile(RECORDING_HERTZ)?;
+            bench.repeat(context, &self.options, access, &mut rows)?;
+            let title = format!("Queries {}", access.title());
+            profiles = profiles.and(pellucid.profiles()?.of(&title));
         }
-        let more = context.step("Filling two more nodes", |_| {
-            more_nodes(&program, folder.path(), documents, &mut bench.servers)
+        let (misser, bare_address) = trivial("the bare server", &program, address, &missing[0])?;
+        let servers = [vec![address], vec![bare_address]];
+        let servers = std::mem::replace(&mut bench.servers, servers);
+        let ids = std::mem::replace(&mut bench.ids, missing);
+        bench.documents = 0;
+        bench.repeat(context, &self.options, Access::Missing, &mut rows)?;
+        (bench.servers, bench.ids, bench.documents) = (servers, ids, 1);
+        let more = context.step("Filling more nodes", |_| {
+            more_nodes(&program, folder.path(), documents, &mut bench)
         })?;
-        let mut spread = Vec::new();
-        for connection in spread_connections() {
-            let name = format!("{}, {NODES} nodes", connection.title());
-            let access = Access::Index;
-            let measured =
-                context.step(&name, |say| bench.measure(&self.options, connection, access, say))?;
-            spread.extend(measured);
-        }
-        let Nodes { pellucid: nodes, trivial: ceilings } = more;
-        [trivial].into_iter().chain(ceilings).try_for_each(Process::stop)?;
+        let spread = bench.spread(context, &self.options)?;
+        bench.servers = more.limited.clone();
+        bench.repeat(context, &self.options, Access::Queue, &mut rows)?;
+        let Nodes { pellucid: nodes, trivial: bares, .. } = more;
+        [bare, misser].into_iter().chain(bares).try_for_each(Process::stop)?;
         [pellucid].into_iter().chain(nodes).try_for_each(Served::stop)?;
-        let mut outcome = self.outcome(rows, &spread);
+        let mut outcome = self.outcome(&rows, &spread);
         profiles.put_into(&mut outcome);
         Ok(outcome)
     }
@@ -143,41 +151,48 @@ impl Study for ConnectionPool {
 struct Nodes {
     pellucid: Vec<Served>,
     trivial: Vec<Process>,
+    /// The node whose queue is as long as ArangoDB's, and a bare server.
+    limited: [Vec<SocketAddr>; 2],
 }
 
-/// Adds nodes that have the same documents and index, and trivial servers beside them, until there
-/// are [`NODES`] of each.
+/// Adds nodes that have the same documents and index, and bare servers beside them, until there are
+/// [`NODES`] of each; and one more with another queue.
 fn more_nodes(
     program: &[OsString],
     folder: &Path,
     documents: u64,
-    [nodes, ceilings]: &mut [Vec<SocketAddr>; 2],
+    bench: &mut Bench<'_>,
 ) -> Result<Nodes, StudyError> {
-    let mut more = Nodes { pellucid: Vec::new(), trivial: Vec::new() };
-    while nodes.len() < NODES {
-        let data = folder.join(format!("store-{}", nodes.len() + 1));
-        let node = Served::start("a further node", program, &ServerPlan::Pellucid { data })?;
+    let mut more = Nodes { pellucid: Vec::new(), trivial: Vec::new(), limited: [vec![], vec![]] };
+    for number in 2..=NODES + 1 {
+        let is_limited = number > NODES;
+        let data = folder.join(format!("store-{number}"));
+        let queued_calls_max = is_limited.then_some(ARANGODB_QUEUE);
+        let plan = ServerPlan::Pellucid { data, queued_calls_max };
+        let node = Served::start("a further node", program, &plan)?;
         let address = node.address();
         fill(address, documents)?;
         make_index(address)?;
-        let (trivial, ceiling) = trivial("a further trivial server", program, address)?;
+        let (trivial, bare) = trivial("a further bare server", program, address, &bench.ids[0])?;
+        let [nodes, bares] = if is_limited { &mut more.limited } else { &mut bench.servers };
         nodes.push(address);
-        ceilings.push(ceiling);
+        bares.push(bare);
         more.pellucid.push(node);
         more.trivial.push(trivial);
     }
     Ok(more)
 }
 
-/// Starts a server that gives to everything the answer that the node at `address` gives; returns
-/// where.
+/// Starts a server that gives to everything the answer that the node at `address` gives to a query
+/// for this identifier; returns its address.
 fn trivial(
     what: &'static str,
     program: &[OsString],
     address: SocketAddr,
+    id: &str,
 ) -> Result<(Process, SocketAddr), StudyError> {
     let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
-    let plan = ServerPlan::Trivial { answer: answer(address)? };
+    let plan = ServerPlan::Trivial { answer: response(address, id)? };
     let mut process = Process::start(what, program)?;
     let plan = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
     let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
@@ -188,49 +203,97 @@ fn trivial(
 struct Bench<'a> {
     drivers: Drivers,
     folder: &'a Path,
-    /// The nodes of Pellucid, and the trivial servers.
+    /// The nodes of Pellucid, and the bare servers.
     servers: [Vec<SocketAddr>; 2],
-    /// The options.
+    /// The identifiers that are asked for.
     ids: Vec<String>,
+    /// The documents with each of them.
+    documents: u64,
 }
 
 impl Bench<'_> {
-    /// Runs one client against both servers, turn by turn.
-    fn measure(
+    /// Runs all rows of one kind, until the findings on them can be told.
+    fn repeat(
         &self,
+        context: &mut Context<'_>,
         options: &ConnectionPoolOptions,
-        connection: Connection,
         access: Access,
-        say: &mut dyn FnMut(&str),
+        rows: &mut Vec<Row>,
+    ) -> Result<(), StudyError> {
+        let connections = access.connections();
+        let more = self.rounds(context, options, (access, &connections), |rows| {
+            conclusions::findings(rows, &[]).iter().all(Finding::is_told)
+        })?;
+        rows.extend(more);
+        Ok(())
+    }
+
+    /// Runs the rows of the driver's ways to choose among nodes.
+    fn spread(
+        &self,
+        context: &mut Context<'_>,
+        options: &ConnectionPoolOptions,
     ) -> Result<Vec<Row>, StudyError> {
-        let mut client = Client::start(&self.drivers, connection, self.folder)?;
-        let warm_up = match access {
-            Access::Index => WARM_UP_QUERIES,
-            Access::Scan => WARM_UP_SCANS,
-        };
-        for servers in &self.servers {
-            client.run(servers, warm_up, &self.ids)?;
-        }
+        self.rounds(context, options, (Access::Index, &spread_connections()), |rows| {
+            conclusions::findings(&[], rows).iter().all(Finding::is_told)
+        })
+    }
+
+    fn rounds(
+        &self,
+        context: &mut Context<'_>,
+        options: &ConnectionPoolOptions,
+        (access, connections): (Access, &[Connection]),
+        is_told: impl Fn(&[Row]) -> bool,
+    ) -> Result<Vec<Row>, StudyError> {
         let mut rows = Vec::new();
-        for queries in options.queries(access) {
-            let (mut pellucid, mut trivial) = (Vec::new(), Vec::new());
-            for run in 0..options.runs(access) {
-                let [here, ceiling] = &self.servers;
-                // Whoever comes second finds a client that is warmer.
-                if run % 2 == 0 {
-                    pellucid.push(client.run(here, queries, &self.ids)?);
-                }
-                trivial.push(client.run(ceiling, queries, &self.ids)?);
-                if run % 2 == 1 {
-                    pellucid.push(client.run(here, queries, &self.ids)?);
-                }
-            }
-            let row = Row { connection, access, queries, pellucid, trivial };
-            say(&told(&row));
-            rows.push(row);
+        for connection in connections {
+            rows.extend(options.queries(access).into_iter().map(|queries| {
+                let (pellucid, trivial) = (Vec::new(), Vec::new());
+                Row { connection: *connection, access, queries, pellucid, trivial }
+            }));
         }
-        client.stop()?;
+        if rows.is_empty() {
+            return Ok(rows);
+        }
+        let nodes = if self.servers[0].len() > 1 { ", three nodes" } else { "" };
+        options.scale.repeats().run(|round| {
+            let name = format!("Run {}: queries {}{nodes}", round + 1, access.title());
+            context.step(&name, |say| {
+                let of_connection =
+                    rows.chunk_by_mut(|one, other| one.connection == other.connection);
+                for rows in of_connection {
+                    self.measure(rows, round)?;
+                }
+                rows.iter().for_each(|row| say(&told(row)));
+                Ok(())
+            })?;
+            Ok(is_told(&rows))
+        })?;
         Ok(rows)
+    }
+
+    /// Runs one client against both servers, for each of its rows once.
+    fn measure(&self, rows: &mut [Row], round: usize) -> Result<(), StudyError> {
+        let Some(Row { connection, access, .. }) = rows.first() else { return Ok(()) };
+        let mut client = Client::start(&self.drivers, *connection, self.folder)?;
+        let warm_up = if *access == Access::Scan { WARM_UP_SCANS } else { WARM_UP_QUERIES };
+        let asked = (self.ids.as_slice(), self.documents);
+        for servers in &self.servers {
+            client.run(servers, warm_up, asked)?;
+        }
+        let [here, bare] = &self.servers;
+        for row in rows {
+            // The one that comes second finds a client that is warmer.
+            if round.is_multiple_of(2) {
+                row.pellucid.push(client.run(here, row.queries, asked)?);
+            }
+            row.trivial.push(client.run(bare, row.queries, asked)?);
+            if !round.is_multiple_of(2) {
+                row.pellucid.push(client.run(here, row.queries, asked)?);
+            }
+        }
+        client.stop()
     }
 }
 
@@ -239,41 +302,36 @@ fn told(row: &Row) -> String {
     let time = |time: Option<f64>| time.map_or("–".to_owned(), |ms| format!("{ms:.0} ms"));
     let refused: u64 = row.refusals().values().sum();
     let sockets = row.pellucid.iter().map(|run| run.sockets).max().unwrap_or(0);
-    let share = row.share_of_ceiling().map_or(String::new(), |share| format!(", {share:.2} of it"));
     let unanswered =
         if refused == 0 { String::new() } else { format!(", {refused} queries not answered") };
     format!(
-        "  {} queries: {}, the client's ceiling {}{share}; {sockets} sockets{unanswered}",
-        row.queries,
+        "  {}: {}, against the bare server {}; {sockets} sockets{unanswered}",
+        row.title(),
         time(Row::wall_ms(&row.pellucid)),
         time(Row::wall_ms(&row.trivial))
     )
 }
 
 impl ConnectionPool {
-    fn outcome(&self, rows: Vec<Row>, spread: &[Row]) -> Outcome {
-        let numbers = |access: Access| {
-            let numbers = self.options.queries(access).into_iter().map(|number| number.to_string());
-            numbers.collect::<Vec<_>>().join(", ")
-        };
+    fn outcome(&self, rows: &[Row], spread: &[Row]) -> Outcome {
         let mut settings = vec![("documents".to_owned(), self.options.documents().to_string())];
         for access in ACCESSES {
-            let runs = self.options.runs(access);
-            let title = access.title();
-            settings.push((format!("queries at a time, {title}"), numbers(access)));
-            settings.push((format!("runs of each row, {title}"), runs.to_string()));
+            let numbers = self.options.queries(access).into_iter().map(|number| number.to_string());
+            let numbers = numbers.collect::<Vec<_>>().join(", ");
+            let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
+            settings.push((format!("queries at a time, {}", access.title()), numbers));
         }
         let names = connections().map(|connection| connection.title());
         settings.push(("connections".to_owned(), names.join("; ")));
         let mut notes = vec![
-            "Each query asks for a document that is there, so its answer carries one; in the \
-             original the identifiers were random, and whether there was an index is not told."
+            "In the original the identifiers were random, so that no query found a document, and \
+             whether there was an index is not told."
                 .to_owned(),
             "Client and servers share the machine, as they did not in the original: where it has \
              few cores, the client's thread and the server take time from each other."
                 .to_owned(),
             "The drivers are unmodified. Their requests carry `Prefer: timing`, so that the server \
-             gives its account of each; the trivial server's answer has such a header too, which \
+             gives its account of each; the bare server's answer has such a header too, which \
              counts for nothing."
                 .to_owned(),
             "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
@@ -294,8 +352,16 @@ impl ConnectionPool {
                     .to_owned(),
             );
         }
-        let findings = conclusions::findings(&rows, spread);
-        let sections = charts::sections(&rows, spread);
-        Outcome { settings, findings, sections, notes, profiles: Vec::new() }
+        let findings = conclusions::findings(rows, spread);
+        Outcome {
+            settings,
+            answer: answer(&findings, &ANSWERS),
+            picture: charts::picture(rows),
+            findings,
+            loads: rows.iter().chain(spread).flat_map(Row::judged).collect(),
+            sections: charts::sections(rows, spread),
+            notes,
+            profiles: Vec::new(),
+        }
     }
 }

@@ -11,16 +11,17 @@ const DOCUMENTS: u64 = 200_000;
 /// Concurrent queries, with an index, as in the original.
 const QUERIES: [u64; 4] = [500, 1_000, 5_000, 10_000];
 const QUERIES_QUICK: [u64; 1] = [500];
+/// Concurrent queries for documents that are not there: the original's fewest.
+const MISSES: [u64; 1] = [500];
 /// Concurrent queries without an index, where each query reads the whole collection: with the
 /// original's fewest already they take as long as all rows with an index. All of its numbers are
 /// run by the full study, which takes hours for them.
-const SCANS: [u64; 1] = [500];
+const SCANS: [u64; 1] = [100];
 const SCANS_QUICK: [u64; 1] = [20];
-
-/// Runs of each row, of which the mean is told, as in the original.
-const RUNS: u64 = 3;
-/// Either server is the first one once.
-const RUNS_QUICK: u64 = 2;
+/// Concurrent queries that the original's server did not bear.
+const OVERFULL: [u64; 2] = [5_000, 10_000];
+/// Calls that may wait in ArangoDB, unless its operator says otherwise.
+pub(super) const ARANGODB_QUEUE: usize = 4_096;
 
 /// The run to make.
 #[derive(Clone, Debug, Default)]
@@ -45,47 +46,50 @@ impl ConnectionPoolOptions {
         })
     }
 
-    /// The numbers of concurrent queries, with an index or without.
+    /// The numbers of concurrent queries of this kind.
     pub(super) fn queries(&self, access: Access) -> Vec<u64> {
         let own = match (access, self.scale) {
             (Access::Index, Scale::Quick) => QUERIES_QUICK.as_slice(),
-            (Access::Index, _) | (Access::Scan, Scale::Full) => &QUERIES,
+            (Access::Index, _) | (Access::Scan | Access::Missing, Scale::Full) => &QUERIES,
+            (Access::Missing, _) => &MISSES,
+            (Access::Queue, Scale::Quick) => &[],
+            (Access::Queue, _) => &OVERFULL,
             (Access::Scan, Scale::Quick) => &SCANS_QUICK,
             (Access::Scan, Scale::Default) => &SCANS,
         };
         match (self.queries, access) {
-            (None, _) => own.to_vec(),
-            (Some(queries), Access::Index) => vec![queries],
+            (None, _) | (_, Access::Queue) => own.to_vec(),
+            (Some(queries), Access::Index | Access::Missing) => vec![queries],
             // One that reads everything may take thousands of times as long.
             (Some(queries), Access::Scan) => {
                 vec![own.iter().copied().fold(0, u64::max).min(queries)]
             }
         }
     }
-
-    /// Runs of each row.
-    pub(super) fn runs(&self, access: Access) -> u64 {
-        match (access, self.scale) {
-            (Access::Scan, Scale::Quick | Scale::Default) => 1,
-            (Access::Index, Scale::Quick) => RUNS_QUICK,
-            (Access::Index, _) | (Access::Scan, Scale::Full) => RUNS,
-        }
-    }
 }
 
-/// True if there is an index on the attribute that is asked for.
+/// The target of the queries of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
+    /// Documents that are there, by an index.
     Index,
+    /// Documents that are not there, by an index, as the original's random identifiers.
+    Missing,
+    /// By an index, of a server whose queue is as long as ArangoDB's.
+    Queue,
+    /// Documents that are there, of a collection without an index.
     Scan,
 }
 
-pub(super) const ACCESSES: [Access; 2] = [Access::Index, Access::Scan];
+pub(super) const ACCESSES: [Access; 4] =
+    [Access::Index, Access::Missing, Access::Queue, Access::Scan];
 
 impl Access {
     pub(super) fn title(self) -> &'static str {
         match self {
             Access::Index => "with an index",
+            Access::Missing => "for missing documents",
+            Access::Queue => "with ArangoDB's queue of 4,096 calls",
             Access::Scan => "without an index",
         }
     }
@@ -93,7 +97,19 @@ impl Access {
     pub(super) fn name(self) -> &'static str {
         match self {
             Access::Index => "index",
+            Access::Missing => "missing",
+            Access::Queue => "queue",
             Access::Scan => "scan",
+        }
+    }
+
+    /// The rows that are run so.
+    pub(super) fn connections(self) -> Vec<Connection> {
+        let all = connections().into_iter();
+        match self {
+            // The one that did not finish in the original.
+            Access::Queue => all.filter(|one| one.name == "axios_default").collect(),
+            _ => all.collect(),
         }
     }
 }
@@ -188,14 +204,13 @@ mod tests {
         let full = ConnectionPoolOptions { scale: Scale::Full, ..Default::default() };
         assert_eq!(full.documents(), 200_000);
         assert_eq!(full.queries(Access::Scan), [500, 1_000, 5_000, 10_000]);
-        assert_eq!((full.runs(Access::Scan), full.runs(Access::Index)), (3, 3));
         let said =
             ConnectionPoolOptions { queries: Some(7), documents: Some(9), ..Default::default() };
         assert_eq!((said.queries(Access::Index), said.documents()), (vec![7], 9));
         let many = ConnectionPoolOptions { queries: Some(5_000), ..Default::default() };
         assert_eq!(
             (many.queries(Access::Index), many.queries(Access::Scan)),
-            (vec![5_000], vec![500])
+            (vec![5_000], vec![100])
         );
         let titles = connections().map(|connection| connection.title());
         assert_eq!(titles[2], "arangojs 8.3.0, maxSockets 100");

@@ -1,5 +1,5 @@
-//! A server that does nothing but answer: what a client reaches against it is the client's own
-//! ceiling, which no server can lift.
+//! The bare server, which does nothing but answer: where a client is no faster against it than
+//! against Pellucid, the client is the limit.
 //!
 //! One thread and one loop of events. It looks for the end of each request, by the length that its
 //! head gives, and sends the same bytes for every one: an answer that Pellucid gave.

@@ -3,13 +3,14 @@
 
 use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out};
 
+use super::loads::Loads;
 use super::measure::Row;
 use super::work::Work;
 use super::{EntityRun, beside, counts, original, shares};
 use crate::chart::chart;
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::means;
-use crate::spread::{BAR_ENDS_US, BARS, bar_name, shares_of};
+use crate::spread::{BAR_ENDS_US, BARS, histogram_of, shares_of};
 
 /// The name of the original, in columns and rows.
 const ORIGINAL: &str = "the original";
@@ -27,6 +28,11 @@ const PERCENTILES: [(&str, f64); 11] = [
     ("p99.9999", 0.999999),
     ("greatest", 1.0),
 ];
+/// Percentiles of the curves: as wrk2's spectrum has them.
+const CURVE: [f64; 16] = [
+    0.0, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99995,
+    0.99999,
+];
 /// Points of a jitter plot.
 const POINTS_MAX: usize = 3_000;
 /// A zoomed one shows at most this share of the height of the whole one.
@@ -39,7 +45,8 @@ pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
             "Rates of the engines on one connection, and what their stores did meanwhile. \
                       Rates of the original are those of another machine."
                 .to_owned(),
-        charts: vec![rates(measured), slowest(measured), jobs(measured)],
+        part: None,
+        charts: vec![rates(measured), overload(measured), slowest(measured), jobs(measured)],
         groups: Vec::new(),
     };
     let each = Work::ALL.into_iter().map(|work| section(measured, work));
@@ -62,22 +69,29 @@ fn table(
 
 fn rates(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
-        let of = |value: fn(&Row) -> f64, original: f64| {
-            measured.of(work).map(|row| Some(value(row))).chain([Some(original)]).collect()
+        let of = |value: &dyn Fn(&Loads<'_>) -> Option<f64>, original: f64| {
+            measured.of(work).iter().map(value).chain([Some(original)]).collect()
+        };
+        let answered = |loads: &Loads<'_>| {
+            let of = |row: &Row| Some(row.result.requests_per_second());
+            loads.estimate("", Unit::PerSecond, of).value()
         };
         [
             (
                 format!("{}, the highest", work.title()),
-                of(|row| row.highest, original::reached(work)),
+                of(&|loads| Some(loads.first().highest), original::reached(work)),
             ),
-            (format!("{}, put on", work.title()), of(|row| row.rate, original::rate(work))),
+            (
+                format!("{}, put on", work.title()),
+                of(&|loads| Some(loads.first().rate), original::rate(work)),
+            ),
             (
                 format!("{}, answered of that", work.title()),
-                of(|row| row.result.requests_per_second(), original::answered(work)),
+                of(&answered, original::answered(work)),
             ),
         ]
     });
-    let how = if measured.rows.iter().all(|row| row.is_found) {
+    let how = if measured.is_found {
         "The highest rate is what --find-max holds with the 99th percentile that the original took \
          for stable: 82 ms for PUT, 47 ms for GET. There, it is what was answered of 20,000."
     } else {
@@ -88,12 +102,64 @@ fn rates(measured: &EntityRun) -> Chart {
     table(measured, names, Unit::PerSecond, rows.collect())
 }
 
+/// Response times at the rate that the original could not bear.
+fn overload(measured: &EntityRun) -> Chart {
+    let rows = Work::ALL.into_iter().flat_map(|work| {
+        let rows = measured.overload.iter().filter(move |row| row.work == work);
+        let of = |value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
+            rows.clone().map(|row| Some(value(row))).chain([original]).collect()
+        };
+        let [mean, greatest] = original::overload_ns(work).map(Some);
+        let name = |what: &str| format!("{}, {what}", work.title());
+        [
+            (name("mean"), of(&|row| row.result.response_time.mean(), mean)),
+            (name("p50"), of(&|row| row.at(0.5), None)),
+            (name("p99"), of(&|row| row.at(0.99), None)),
+            (name("greatest"), of(&|row| row.at(1.0), greatest)),
+        ]
+    });
+    let names = (
+        "overload".to_owned(),
+        "Response times when 20,000 requests/s are asked for",
+        "On one connection, from the intended start: what cannot be answered at once waits, and \
+         the longer the load, the longer. The verdict of these loads is among the loads below.",
+    );
+    table(measured, names, Unit::Nanoseconds, rows.collect())
+}
+
+/// The share of requests that took no longer: the picture of the study.
+pub(super) fn picture(measured: &EntityRun) -> Chart {
+    curves(measured, Work::Put, "put_picture")
+}
+
+/// The percentile spectrum of each engine and of the original.
+fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
+    let mut chart = chart(
+        name.to_owned(),
+        &format!("Percentile spectrum of {}", work.title()),
+        "The response time by the share of requests that took no longer, of all runs together.",
+        Unit::Nanoseconds,
+        Form::Percentiles { quantiles: CURVE.to_vec() },
+    );
+    let ours = measured.of(work);
+    let ours = ours.iter().map(|loads| {
+        let times = loads.times();
+        let at = |quantile: &f64| Some(times.value_at_quantile(*quantile) as f64);
+        Series::new(loads.engine.name(), CURVE.iter().map(at).collect())
+    });
+    let theirs = CURVE.iter().map(|quantile| Some(original::at(work, *quantile))).collect();
+    chart.series = ours.chain([Series::new(ORIGINAL, theirs)]).collect();
+    chart
+}
+
 /// The slowest requests, with flushes and compactions and without.
 fn slowest(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
-        let told: Vec<_> = measured.of(work).map(beside::of).collect();
         let of = |value: fn(beside::Beside) -> f64| {
-            told.iter().map(|beside| beside.map(value)).chain([None]).collect()
+            let beside = |row: &Row| beside::of(row).map(value);
+            let loads = measured.of(work);
+            let medians = loads.iter().map(|on| on.estimate("", Unit::Nanoseconds, beside).value());
+            medians.chain([None]).collect()
         };
         [
             (format!("{} beside a job", work.title()), of(|beside| beside.slowest_beside_ns)),
@@ -104,8 +170,8 @@ fn slowest(measured: &EntityRun) -> Chart {
         "slowest".to_owned(),
         "The slowest requests beside flushes and compactions",
         "Each load is cut into 400 stretches. Of the slowest request of each: the median of the \
-         stretches in which a flush or compaction ran, and of the others. None where there are too \
-         few of either.",
+         stretches in which a flush or compaction ran, and of the others; of the runs the median. \
+         None where there are too few of either.",
     );
     table(measured, names, Unit::Nanoseconds, rows.collect())
 }
@@ -117,7 +183,8 @@ fn jobs(measured: &EntityRun) -> Chart {
         let filled = measured.filling.iter().map(|counts| Some(counts[at] as f64));
         let filling = (format!("{kind} while it was filled"), filled.chain([None]).collect());
         let loads = Work::ALL.into_iter().map(move |work| {
-            let counted = measured.of(work).map(|row| Some(counts(&row.spans)[at] as f64));
+            let all = measured.of(work);
+            let counted = all.iter().map(|loads| Some(counts(&loads.first().spans)[at] as f64));
             (format!("{kind} during {}", work.title()), counted.chain([None]).collect())
         });
         [filling].into_iter().chain(loads)
@@ -126,29 +193,35 @@ fn jobs(measured: &EntityRun) -> Chart {
         "jobs".to_owned(),
         "Flushes and compactions",
         "How many there were: by the record of background jobs of the embedded engine, and by the \
-         log of events of RocksDB. When they were is marked in the jitter plots.",
+         log of events of RocksDB, in the first run. When they were is marked in the jitter plots.",
     );
     table(measured, names, Unit::Count, rows.collect())
 }
 
 fn section(measured: &EntityRun, work: Work) -> ChartSection {
-    let rows: Vec<&Row> = measured.of(work).collect();
-    let loads = rows.iter().map(|row| {
+    let loads = measured.of(work);
+    let captions = loads.iter().map(|on| {
+        let row = on.first();
+        let share = on.estimate("", Unit::Share, |row| Some(beside::time_share(row)));
         format!(
-            "{}: {:.0} a second, {} requests in {:.1} s, {}, {:.0} % of the time beside a job.",
-            row.engine.name(),
-            row.rate,
-            row.result.requests,
+            "{}: {} requests/s, {} of the highest rate, {} runs of {:.1} s, {} of the time beside \
+             a job.",
+            on.engine.name(),
+            Unit::PerSecond.show(row.rate),
+            Unit::Share.show(row.rate / row.highest.max(1.0)),
+            on.rows().len(),
             row.result.duration.as_secs_f64(),
-            row.judgement.verdict.name(),
-            beside::time_share(row) * 100.0
+            share.show()
         )
     });
-    let loads: Vec<String> = loads.collect();
-    let mut charts = vec![percentiles(measured, work), account(&rows, work)];
-    charts.extend(rows.iter().map(|row| histogram(row)));
-    charts.push(original_histogram(work));
-    charts.extend(rows.iter().flat_map(|row| jitter(row)));
+    let captions: Vec<String> = captions.collect();
+    let mut charts = vec![
+        percentiles(measured, work),
+        curves(measured, work, &format!("{}_curves", work.name())),
+        histogram(measured, work),
+        account(&loads, work),
+    ];
+    charts.extend(loads.iter().flat_map(|on| jitter(on.first())));
     charts.push(processor(measured, work));
     ChartSection {
         name: work.title().to_owned(),
@@ -156,39 +229,47 @@ fn section(measured: &EntityRun, work: Work) -> ChartSection {
             "{} of random keys on one connection at a constant rate, each request meant to start \
              on schedule whether the last one was answered or not. {}",
             work.title(),
-            loads.join(" ")
+            captions.join(" ")
         ),
+        part: None,
         charts,
         groups: Vec::new(),
     }
 }
 
 fn percentiles(measured: &EntityRun, work: Work) -> Chart {
-    let row = |name: &str, value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
-        let ours = measured.of(work).map(|row| Some(value(row)));
+    let loads = measured.of(work);
+    let row = |name: &str, value: &dyn Fn(&Loads<'_>) -> f64, original: Option<f64>| {
+        let ours = loads.iter().map(|on| Some(value(on)));
         (name.to_owned(), ours.chain([original]).collect())
     };
     let mut rows: Vec<_> = PERCENTILES
         .iter()
-        .map(|(name, at)| row(name, &|row| row.at(*at), Some(original::at(work, *at))))
+        .map(|(name, at)| {
+            let value = |on: &Loads<'_>| on.times().value_at_quantile(*at) as f64;
+            row(name, &value, Some(original::at(work, *at)))
+        })
         .collect();
-    let mean = |row: &Row| row.result.response_time.mean();
-    rows.push(row("mean", &mean, Some(original::mean_ns(work))));
-    rows.push(row("processor time by request", &Row::processor_by_request_ns, None));
+    rows.push(row("mean", &|on| on.times().mean(), Some(original::mean_ns(work))));
+    let processor = |on: &Loads<'_>| {
+        let of = |row: &Row| Some(row.processor_by_request_ns());
+        on.estimate("", Unit::Nanoseconds, of).value().unwrap_or(0.0)
+    };
+    rows.push(row("processor time by request", &processor, None));
     let names = (
         format!("{}_percentiles", work.name()),
         "Response times",
-        "From the intended start to the answer, as the client saw it. Of percentiles beyond the \
-         number of requests, the greatest time is shown, as wrk2 does. Those of the original that \
-         it does not print lie between those that it does.",
+        "From the intended start to the answer, as the client saw it, of all runs together. Of \
+         percentiles beyond the number of requests, the greatest time is shown, as wrk2 does. \
+         Those of the original that it does not print lie between those that it does.",
     );
     table(measured, names, Unit::Nanoseconds, rows)
 }
 
 /// The parts of the time: in the mean, and around percentiles of the server's total.
-fn account(rows: &[&Row], work: Work) -> Chart {
+fn account(loads: &[Loads<'_>], work: Work) -> Chart {
     let mut bars = Vec::new();
-    for row in rows {
+    for row in loads.iter().map(Loads::first) {
         let Some(account) = &row.account else { continue };
         bars.push((format!("{}, mean", row.engine.name()), means::of_all(account)));
         for around in account.around.iter().filter(|around| around.count > 0) {
@@ -206,32 +287,19 @@ fn account(rows: &[&Row], work: Work) -> Chart {
     means::bars(names, &bars)
 }
 
-/// A bar for each class of response times.
-fn bars_of((name, title): (String, String), shares: [f64; BARS]) -> Chart {
-    let how = "Of all requests, the share whose response time lies below the bound and above the \
-               one before.";
-    let form = Form::Bars { rows: (0..BARS).map(bar_name).collect() };
-    let mut chart = chart(name, &title, how, Unit::Share, form);
-    chart.series = vec![Series::new("requests", shares.map(Some).to_vec())];
-    chart
-}
-
-fn histogram(row: &Row) -> Chart {
-    let (engine, work) = (row.engine.name(), row.work.name());
-    let names = (format!("{work}_{engine}_histogram"), format!("How they are spread: {engine}"));
-    bars_of(names, shares_of(&row.result.response_time))
-}
-
-fn original_histogram(work: Work) -> Chart {
-    let mut shares = [0.0; BARS];
+/// The spread of the response times of each engine and of the original, on one scale.
+fn histogram(measured: &EntityRun, work: Work) -> Chart {
+    let loads = measured.of(work);
+    let ours = loads.iter().map(|on| (on.engine.name(), shares_of(&on.times())));
+    let mut theirs = [0.0; BARS];
     let mut before = 0.0;
-    for (bar, share) in shares.iter_mut().enumerate() {
+    for (bar, share) in theirs.iter_mut().enumerate() {
         let below = BAR_ENDS_US.get(bar).map_or(1.0, |us| original::share_below(work, *us));
         *share = below - before;
         before = below;
     }
-    let name = format!("{}_original_histogram", work.name());
-    bars_of((name, format!("How they are spread: {ORIGINAL}")), shares)
+    let all: Vec<_> = ours.chain([(ORIGINAL, theirs)]).collect();
+    histogram_of(format!("{}_histogram", work.name()), &all)
 }
 
 fn jitter(row: &Row) -> Vec<Chart> {
@@ -264,11 +332,12 @@ fn jitter(row: &Row) -> Vec<Chart> {
 }
 
 fn processor(measured: &EntityRun, work: Work) -> Chart {
-    let ours: Vec<_> = measured.of(work).map(shares::of).collect();
+    let loads = measured.of(work);
     let original = original::processor_shares(work);
     let rows = shares::NAMES.into_iter().enumerate().map(|(at, name)| {
-        let values = ours.iter().map(|shares| shares[at]).chain([original[at]]);
-        (name.to_owned(), values.collect())
+        let of = |row: &Row| shares::of(row)[at];
+        let ours = loads.iter().map(|on| on.estimate("", Unit::Share, of).value());
+        (name.to_owned(), ours.chain([original[at]]).collect())
     });
     let names = (
         format!("{}_processor", work.name()),

@@ -1,18 +1,46 @@
-//! The conclusions of the original, and the readings of the figures of this run, in a sentence
-//! each.
+//! The conclusions of the original, held against the runs.
 
-use std::collections::BTreeMap;
+use pellucid_report::{Estimate, Finding, Unit, both, either};
 
-use pellucid_report::{Finding, Unit};
-
+use super::loads::Loads;
 use super::measure::Row;
 use super::work::Work;
 use super::{EntityRun, beside, counts, original, shares};
+use crate::loads::has_times;
 
 /// Requests take longer beside a job if the slowest do by this factor.
 const LONGER: f64 = 1.5;
-/// A rate is held if this share of it is answered.
-const HELD_SHARE: f64 = 0.99;
+/// A rate is held if no more than this share of it is not answered.
+const UNANSWERED_SHARE: f64 = 0.01;
+/// The store has a like share of the processor time of PUT and of GET from these on.
+const PUT_STORE_SHARE: f64 = 0.3;
+const GET_STORE_SHARE: f64 = 0.2;
+/// And compactions one of PUT below this.
+const COMPACTION_SHARE: f64 = 0.1;
+
+/// An answer on one engine: its sentence, whether the claim holds on it, and its figures.
+struct OnEngine {
+    sentence: String,
+    holds: Option<bool>,
+    figures: Vec<Estimate>,
+}
+
+/// A finding from the answers on all engines, which `join` makes one.
+fn finding(
+    (name, original): (&str, &str),
+    measured: &EntityRun,
+    work: Work,
+    join: fn(Option<bool>, Option<bool>) -> Option<bool>,
+    on: impl Fn(&Loads<'_>) -> OnEngine,
+) -> Finding {
+    let answers: Vec<OnEngine> = measured.of(work).iter().map(on).collect();
+    let names = measured.engines.iter().map(|engine| engine.name());
+    let sentences = names.zip(&answers).map(|(name, on)| format!("{name}: {}", on.sentence));
+    let sentence = sentences.collect::<Vec<_>>().join("; ");
+    let holds = answers.iter().map(|on| on.holds).reduce(join).flatten();
+    let figures: Vec<Estimate> = answers.into_iter().flat_map(|on| on.figures).collect();
+    Finding::new(name, original, format!("{sentence}."), holds, figures)
+}
 
 pub(super) fn of(measured: &EntityRun) -> Vec<Finding> {
     vec![
@@ -25,30 +53,13 @@ pub(super) fn of(measured: &EntityRun) -> Vec<Finding> {
     ]
 }
 
-fn time(ns: f64) -> String {
-    Unit::Nanoseconds.show(ns)
-}
-
-/// The sentences on each engine, with its name before it.
-fn by_engine<'a>(rows: impl Iterator<Item = &'a Row>, say: impl Fn(&Row) -> String) -> String {
-    let told: Vec<_> = rows.map(|row| format!("{}: {}", row.engine.name(), say(row))).collect();
-    told.join("; ")
-}
-
-/// A figure of each engine, by a name that begins with its own.
-fn figures<'a>(
-    rows: impl Iterator<Item = &'a Row>,
-    of: impl Fn(&Row) -> Vec<(&'static str, f64)>,
-) -> BTreeMap<String, f64> {
-    rows.flat_map(|row| {
-        let named = of(row).into_iter();
-        named.map(|(name, value)| (format!("{}_{name}", row.engine.name()), value))
-    })
-    .collect()
+/// A time of a row, if its load may stand for the server's.
+fn at(row: &Row, quantile: f64) -> Option<f64> {
+    has_times(&row.judged).then(|| row.at(quantile))
 }
 
 fn rate(measured: &EntityRun, work: Work) -> Finding {
-    let (name, original) = match work {
+    let names = match work {
         Work::Put => (
             "put_rate",
             "12,000 PUT/s on one connection were stable, with a 99th percentile of 82 ms; of \
@@ -60,167 +71,156 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
              20,000 asked for, 17,419 were answered.",
         ),
     };
-    let sentence = by_engine(measured.of(work), |row| {
-        format!(
-            "{:.0} of {:.0} {}/s answered, p99 {}, at most {:.0}/s",
-            row.result.requests_per_second(),
-            row.rate,
-            work.title(),
-            time(row.at(0.99)),
-            row.highest
-        )
-    });
-    let is_held = |row: &Row| {
-        row.rate >= original::rate(work)
-            && row.result.requests_per_second() >= row.rate * HELD_SHARE
-            && row.at(0.99) <= original::at(work, 0.99)
-    };
-    Finding {
-        name: name.to_owned(),
-        original: original.to_owned(),
-        sentence: format!("{sentence}."),
-        is_same: Some(measured.of(work).all(is_held)),
-        figures: figures(measured.of(work), |row| {
-            vec![
-                ("rate_per_second", row.rate),
-                ("answered_per_second", row.result.requests_per_second()),
-                ("highest_per_second", row.highest),
-                ("p99_ns", row.at(0.99)),
-            ]
-        }),
-    }
+    finding(names, measured, work, both, |loads| {
+        let title = work.title();
+        let answered = loads.estimate(&format!("{title}/s answered"), Unit::PerSecond, |row| {
+            Some(row.result.requests_per_second())
+        });
+        let unanswered =
+            loads.estimate(&format!("{title}s not answered in time"), Unit::Share, |row| {
+                Some((1.0 - row.result.requests_per_second() / row.rate).max(0.0))
+            });
+        let p99 =
+            loads.estimate(&format!("p99 of {title}"), Unit::Nanoseconds, |row| at(row, 0.99));
+        let highest =
+            loads.estimate(&format!("{title}/s of a closed loop"), Unit::PerSecond, |row| {
+                has_times(&row.closed).then_some(row.closed.answered_per_second)
+            });
+        let row = loads.first();
+        let is_put_on = row.rate >= original::rate(work);
+        let holds = match is_put_on {
+            true => {
+                both(unanswered.is_below(UNANSWERED_SHARE), p99.is_below(original::at(work, 0.99)))
+            }
+            // One connection reaches less than was to be put on.
+            false => {
+                highest.is_below(original::rate(work)).filter(|is_below| *is_below).map(|_| false)
+            }
+        };
+        OnEngine {
+            sentence: format!(
+                "{} of {} {title}/s answered, p99 {}; a closed loop reaches {}/s",
+                answered.show(),
+                Unit::PerSecond.show(row.rate),
+                p99.show(),
+                highest.show()
+            ),
+            holds,
+            figures: vec![answered, unanswered, p99, highest],
+        }
+    })
 }
 
 fn tail(measured: &EntityRun) -> Finding {
-    let told: Vec<_> = measured.of(Work::Put).map(|row| (row, beside::of(row))).collect();
-    let sentence = by_engine(measured.of(Work::Put), |row| match beside::of(row) {
-        Some(beside) => format!(
-            "the slowest PUTs took {} beside a flush or compaction, which ran for {} of the time, \
-             and {} without",
-            time(beside.slowest_beside_ns),
-            Unit::Share.show(beside.time_share),
-            time(beside.slowest_without_ns)
-        ),
-        None => format!(
-            "flushes and compactions ran for {} of the time, which leaves too little on one side \
-             to compare",
-            Unit::Share.show(beside::time_share(row))
-        ),
-    });
-    let ratios: Vec<f64> =
-        told.iter().filter_map(|(_, beside)| beside.map(beside::Beside::ratio)).collect();
-    let is_same = (!ratios.is_empty()).then(|| ratios.iter().any(|ratio| *ratio > LONGER));
-    Finding {
-        name: "jobs_make_the_tail".to_owned(),
-        original:
-            "The jump of PUT above the 80th percentile, from 4 to 88 ms, comes from the time \
-                   when a compaction or flush ran, or from requests that waited for a selector."
-                .to_owned(),
-        sentence: format!("{sentence}."),
-        is_same,
-        figures: figures(measured.of(Work::Put), |row| {
-            let ratio = beside::of(row).map(|beside| ("slowest_ratio", beside.ratio()));
-            [("time_share", beside::time_share(row))].into_iter().chain(ratio).collect()
-        }),
-    }
+    let names = (
+        "jobs_make_the_tail",
+        "The jump of PUT above the 80th percentile, from 4 to 88 ms, comes from the time when a \
+         compaction or flush ran, or from requests that waited for a selector.",
+    );
+    finding(names, measured, Work::Put, either, |loads| {
+        let beside = |row: &Row| beside::of(row).filter(|_| has_times(&row.judged));
+        let share = loads.estimate("time with a flush or compaction", Unit::Share, |row| {
+            Some(beside::time_share(row))
+        });
+        let name = "slowest PUTs beside a job over those without";
+        let ratio = loads.estimate(name, Unit::Ratio, |row| Some(beside(row)?.ratio()));
+        let sentence = match ratio.value() {
+            Some(_) => format!(
+                "the slowest PUTs took {} times as long beside a flush or compaction, which ran \
+                 for {} of the time",
+                ratio.show(),
+                share.show()
+            ),
+            None => format!(
+                "flushes and compactions ran for {} of the time, which leaves too little on one \
+                 side to compare",
+                share.show()
+            ),
+        };
+        OnEngine { sentence, holds: ratio.is_above(LONGER), figures: vec![share, ratio] }
+    })
 }
 
 fn gets_rest(measured: &EntityRun) -> Finding {
-    let all = |row: &Row| counts(&row.spans).iter().sum::<usize>();
-    let sentence = by_engine(measured.of(Work::Get), |row| {
-        let [flushes, compactions] = counts(&row.spans);
-        let put = measured.of(Work::Put).find(|put| put.engine == row.engine);
-        format!(
-            "{flushes} flushes and {compactions} compactions during GET, p99 {} against {} of PUT",
-            time(row.at(0.99)),
-            time(put.map_or(0.0, |put| put.at(0.99)))
-        )
-    });
-    let is_quieter = |row: &Row| {
-        let put = measured.of(Work::Put).find(|put| put.engine == row.engine);
-        all(row) == 0 && put.is_some_and(|put| row.at(0.99) <= put.at(0.99))
-    };
-    Finding {
-        name: "gets_run_no_jobs".to_owned(),
-        original:
-            "GET neither flushes nor compacts, which is one reason why its 99th percentile is \
-                   lower than that of PUT."
-                .to_owned(),
-        sentence: format!("{sentence}."),
-        is_same: Some(measured.of(Work::Get).all(is_quieter)),
-        figures: figures(measured.of(Work::Get), |row| {
-            vec![("jobs", all(row) as f64), ("p99_ns", row.at(0.99))]
-        }),
-    }
+    let names = (
+        "gets_run_no_jobs",
+        "GET neither flushes nor compacts, which is one reason why its 99th percentile is lower \
+         than that of PUT.",
+    );
+    finding(names, measured, Work::Get, both, |loads| {
+        let jobs = loads.estimate("flushes and compactions during GET", Unit::Count, |row| {
+            Some(counts(&row.spans).iter().sum::<usize>() as f64)
+        });
+        let of_put = |row: &Row| {
+            let puts = Loads::of(&measured.rows, row.engine, Work::Put)?;
+            at(puts.rows().iter().find(|put| put.judged.run == row.judged.run)?, 0.99)
+        };
+        let ratio = loads.estimate("p99 of GET over that of PUT", Unit::Ratio, |row| {
+            Some(at(row, 0.99)? / of_put(row)?)
+        });
+        let told = match ratio.value() {
+            Some(_) => format!("whose p99 is {} times that of PUT", ratio.show()),
+            None => "whose p99 cannot be compared with that of PUT".to_owned(),
+        };
+        OnEngine {
+            sentence: format!("{} flushes and compactions during GET, {told}", jobs.show()),
+            holds: both(jobs.is_below(0.5), ratio.is_below(1.0)),
+            figures: vec![jobs, ratio],
+        }
+    })
+}
+
+/// The shares of the processor time of one engine's load, with the samples behind them.
+fn processor_shares(loads: &Loads<'_>) -> [Estimate; 5] {
+    let samples = loads.rows().iter().filter_map(|row| shares::samples(row)).sum();
+    [0, 1, 2, 3, 4].map(|part| {
+        let name = format!("processor time: {}", shares::NAMES[part]);
+        loads.estimate(&name, Unit::Share, |row| shares::of(row)[part]).of_samples(samples)
+    })
 }
 
 fn put_processor(measured: &EntityRun) -> Finding {
-    let sentence = by_engine(measured.of(Work::Put), |row| {
-        let [store, answers, requests, flushes, compactions] = shares::of(row).map(shown);
-        format!(
-            "{store} in the store, {answers} for answers, {requests} for reading requests, \
-             {flushes} in flushes and {compactions} in compactions"
-        )
-    });
-    let is_alike = |row: &Row| {
-        let [store, .., compactions] = shares::of(row);
-        Some(store? > 0.3 && compactions? < 0.1)
-    };
-    processor(
-        measured,
-        Work::Put,
+    let names = (
         "put_processor_time",
-        "Of the processor time of PUT, 46 % went into the store (23 % the log, 12 % the memtable), \
-         18 % into answers, 10 % into reading requests, 4 % into compactions, below 1 % into \
-         flushes.",
-        sentence,
-        is_alike,
-    )
+        "Of the processor time of PUT, 46 % went into the store (23 % the log, 12 % the \
+         memtable), 18 % into answers, 10 % into reading requests, 4 % into compactions, below 1 % \
+         into flushes.",
+    );
+    finding(names, measured, Work::Put, both, |loads| {
+        let shares = processor_shares(loads);
+        let [store, answers, requests, flushes, compactions] = &shares;
+        OnEngine {
+            sentence: format!(
+                "{} in the store, {} for answers, {} for reading requests, {} in flushes and {} in \
+                 compactions",
+                store.show(),
+                answers.show(),
+                requests.show(),
+                flushes.show(),
+                compactions.show()
+            ),
+            holds: both(store.is_above(PUT_STORE_SHARE), compactions.is_below(COMPACTION_SHARE)),
+            figures: shares.to_vec(),
+        }
+    })
 }
 
 fn get_processor(measured: &EntityRun) -> Finding {
-    let sentence = by_engine(measured.of(Work::Get), |row| {
-        let [store, answers, requests, ..] = shares::of(row).map(shown);
-        format!("{store} in the store, {answers} for answers, {requests} for reading requests")
-    });
-    processor(
-        measured,
-        Work::Get,
+    let names = (
         "get_processor_time",
         "Of the processor time of GET, 36 % went into reading from the store.",
-        sentence,
-        |row| Some(shares::of(row)[0]? > 0.2),
-    )
-}
-
-fn processor(
-    measured: &EntityRun,
-    work: Work,
-    name: &str,
-    original: &str,
-    sentence: String,
-    is_alike: impl Fn(&Row) -> Option<bool>,
-) -> Finding {
-    let alike: Option<Vec<bool>> = measured.of(work).map(is_alike).collect();
-    Finding {
-        name: name.to_owned(),
-        original: original.to_owned(),
-        sentence: format!("{sentence}."),
-        is_same: alike.map(|alike| alike.into_iter().all(|is_alike| is_alike)),
-        figures: figures(measured.of(work), |row| {
-            let names = [
-                "store_share",
-                "answers_share",
-                "requests_share",
-                "flush_share",
-                "compaction_share",
-            ];
-            let named = names.into_iter().zip(shares::of(row));
-            named.filter_map(|(name, share)| Some((name, share?))).collect()
-        }),
-    }
-}
-
-fn shown(share: Option<f64>) -> String {
-    share.map_or_else(|| "an unknown share".to_owned(), |share| Unit::Share.show(share))
+    );
+    finding(names, measured, Work::Get, both, |loads| {
+        let [store, answers, requests, ..] = processor_shares(loads);
+        OnEngine {
+            sentence: format!(
+                "{} in the store, {} for answers, {} for reading requests",
+                store.show(),
+                answers.show(),
+                requests.show()
+            ),
+            holds: store.is_above(GET_STORE_SHARE),
+            figures: vec![store, answers, requests],
+        }
+    })
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pellucid_account::OperationAccount;
-use pellucid_load::{Figures, Judgement, LoadResult, judge};
-use pellucid_report::Span;
+use pellucid_load::LoadResult;
+use pellucid_report::{JudgedLoad, Span};
 
 use super::original;
 use super::plan::{Engine, EntityStudyOptions, ServerPlan};
@@ -15,12 +15,20 @@ use super::work::{Work, fill, load};
 use crate::error::StudyError;
 use crate::generator::Generator;
 use crate::jobs::{JobSpan, Window, unix_ns};
+use crate::loads::judged;
 use crate::profiled::Taken;
 use crate::served::Served;
 use crate::study::Scale;
 
 /// The share of the highest rate at which is measured where the original's is beyond it.
 const RATE_SHARE: f64 = 0.7;
+/// The original's rate is put on if the highest is so many times as high.
+const ROOM: f64 = 1.1;
+/// The time of the closed loop before each run.
+const CLOSED_LOOP: Duration = Duration::from_secs(1);
+/// Samples of each second of processor time: a load on one connection takes little of it, and
+/// shares need enough of them.
+const HERTZ: u32 = 397;
 /// Time without requests before a load, so that the account's window of whole seconds has none of
 /// another.
 const PAUSE: Duration = Duration::from_millis(1_100);
@@ -37,20 +45,44 @@ pub(super) struct Running {
     jobs: Vec<JobSpan>,
 }
 
+/// A load to put on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PutOn {
+    pub(super) work: Work,
+    /// In requests per second.
+    pub(super) rate: f64,
+    /// The highest rate, in requests per second.
+    pub(super) highest: f64,
+    /// True for the load that is meant to be too much.
+    is_overload: bool,
+}
+
+impl PutOn {
+    /// The same kind of requests at the rate that the original could not bear.
+    pub(super) fn overload(self) -> PutOn {
+        PutOn { rate: original::OVERLOAD, is_overload: true, ..self }
+    }
+
+    fn title(self) -> String {
+        let overload = if self.is_overload { " overload" } else { "" };
+        format!("{}{overload}", self.work.title())
+    }
+}
+
 /// The outcome of a load.
 pub(super) struct Row {
     pub(super) engine: Engine,
     pub(super) work: Work,
     /// The highest rate, in requests per second.
     pub(super) highest: f64,
-    /// True if that was found by `--find-max`; else it is what a closed loop reaches.
-    pub(super) is_found: bool,
     /// The rate that was put on.
     pub(super) rate: f64,
     pub(super) result: LoadResult,
-    pub(super) judgement: Judgement,
+    pub(super) judged: JudgedLoad,
+    /// A closed loop of the same requests, which reaches what one connection can.
+    pub(super) closed: JudgedLoad,
     pub(super) window: Window,
-    /// Flushes and compactions of the window; they come when the server has stopped.
+    /// Flushes and compactions of the window; RocksDB tells of them when it has stopped.
     pub(super) spans: Vec<Span>,
     /// Processor time of the server by thread, in nanoseconds.
     pub(super) processor_ns: BTreeMap<String, u64>,
@@ -69,6 +101,12 @@ impl Row {
         let sum: u64 = self.processor_ns.values().sum();
         sum as f64 / self.result.requests.max(1) as f64
     }
+}
+
+/// Loads on one connection.
+fn generator<'a>(program: &'a OsString, url: &'a str, script: &'a str) -> Generator<'a> {
+    let (connections, threads, is_direct, asks_for_missing) = (1, 1, false, false);
+    Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
 impl Running {
@@ -106,21 +144,24 @@ impl Running {
         Ok(())
     }
 
-    /// Finds the highest rate, and puts on the original's, or what this server can bear.
+    /// Puts a load on, as one run of several.
     pub(super) fn measure(
         &mut self,
         binary: &OsString,
-        work: Work,
+        put_on: &PutOn,
+        run: usize,
         options: &EntityStudyOptions,
     ) -> Result<Row, StudyError> {
-        let (script, seconds) = (work.script(options.keys()), options.seconds());
-        let (highest, is_found) = self.highest(binary, work, &script, options)?;
-        let rate = original::rate(work).min(highest * RATE_SHARE).max(1.0);
+        let (work, seconds) = (put_on.work, options.seconds());
+        let (script, rate) = (work.script(options.keys()), put_on.rate);
+        let name = format!("{}, {}", self.engine.name(), put_on.title());
+        let mut closed = self.closed_loop(binary, &script, CLOSED_LOOP)?;
+        (closed.name, closed.run) = (format!("{name}, closed loop"), run);
         self.rest()?;
         std::thread::sleep(PAUSE);
         let file = self.data.with_extension("lua");
         std::fs::write(&file, &script).map_err(|error| StudyError::file("write", &file, error))?;
-        self.server.profile()?;
+        self.server.profile(HERTZ)?;
         let before = self.server.figures()?.processor_ns;
         let result = load(&self.server.url(), &file, rate, seconds)?;
         let mut processor_ns = self.server.figures()?.processor_ns;
@@ -132,58 +173,63 @@ impl Running {
         let accounts = self.server.account(now.seconds())?;
         self.note_jobs(now)?;
         let profiles = self.server.profiles()?;
-        let profiles = profiles.of(&format!("{}, {}", self.engine.name(), work.title()));
+        let profiles = profiles.of(&name);
         let of_work = accounts.into_iter().filter(|each| each.operation == work.operation());
         let duration_ns = u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX);
+        let ended_unix_ns = began_unix_ns.saturating_add(duration_ns);
+        let window = Window { began_unix_ns, ended_unix_ns };
         Ok(Row {
             engine: self.engine,
             work,
-            highest,
-            is_found,
+            highest: put_on.highest,
             rate,
-            judgement: judge(&Figures::of(&result)),
+            judged: judged(name, run, &result),
+            closed,
             result,
-            window: Window {
-                began_unix_ns,
-                ended_unix_ns: began_unix_ns.saturating_add(duration_ns),
-            },
-            spans: Vec::new(),
+            spans: window.spans(&self.jobs),
+            window,
             processor_ns,
             account: of_work.max_by_key(|each| each.count),
             profiles,
         })
     }
 
-    /// The highest rate that is held with the original's 99th percentile. The quick version has no
-    /// time for a search and takes what a closed loop reaches; so does one on a machine on which no
-    /// rate keeps the objective.
-    fn highest(
+    /// The highest rate that is held with the original's 99th percentile, and whether it was found
+    /// so. The quick version has no time for a search and takes what a closed loop reaches; so does
+    /// one on a machine on which no rate keeps the objective.
+    pub(super) fn highest(
         &self,
         binary: &OsString,
         work: Work,
-        script: &str,
         options: &EntityStudyOptions,
-    ) -> Result<(f64, bool), StudyError> {
-        let url = self.server.url();
-        let (connections, threads) = (1, 1);
-        let generator = Generator {
-            program: binary,
-            url: &url,
-            script,
-            connections,
-            threads,
-            is_direct: false,
-            asks_for_missing: false,
-        };
+    ) -> Result<(PutOn, bool), StudyError> {
+        let script = work.script(options.keys());
         let p99 = original::p99_held(work);
         let found = match options.scale {
             Scale::Quick => None,
-            scale => generator.highest(p99, scale == Scale::Default),
+            scale => {
+                let url = self.server.url();
+                generator(binary, &url, &script).highest(p99, scale == Scale::Default)
+            }
         };
-        match found {
-            Some(found) => Ok((found, true)),
-            None => Ok((generator.run(None, options.seconds())?.per_second, false)),
-        }
+        let time = Duration::from_secs(options.seconds());
+        let highest = match found {
+            Some(found) => found,
+            None => self.closed_loop(binary, &script, time)?.answered_per_second,
+        };
+        let original = original::rate(work);
+        // A rate that is hardly below the highest waits for most of its time.
+        let rate = if highest > original * ROOM { original } else { highest * RATE_SHARE };
+        Ok((PutOn { work, rate: rate.max(1.0), highest, is_overload: false }, found.is_some()))
+    }
+
+    fn closed_loop(
+        &self,
+        binary: &OsString,
+        script: &str,
+        time: Duration,
+    ) -> Result<JudgedLoad, StudyError> {
+        Ok(generator(binary, &self.server.url(), script).run(None, time)?.judged)
     }
 
     /// Ends the server, and says when its store flushed and compacted.

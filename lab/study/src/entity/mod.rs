@@ -3,13 +3,15 @@
 //!
 //! It repeats the study of such a service over RocksDB under wrk2: a store of 5,000,000 keys, PUT
 //! and then GET of random ones at the highest rate that is stable, percentiles, and profiles of
-//! processor time and allocations. There, one picture of the processor's load was held beside one
-//! of the latencies to guess that a compaction had made the tail; here, flushes and compactions are
-//! marked on the axis of time of the requests themselves.
+//! processor time and allocations. Loads are repeated until the findings can be told, and then the
+//! original's overload of 20,000 requests a second is put on. There, one picture of the processor's
+//! load was held beside one of the latencies to guess that a compaction had made the tail; here,
+//! flushes and compactions are marked on the axis of time of the requests themselves.
 
 mod beside;
 mod charts;
 mod findings;
+mod loads;
 mod measure;
 mod original;
 mod plan;
@@ -18,13 +20,15 @@ mod rocks_log;
 mod shares;
 mod work;
 
+use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
-use pellucid_report::Unit;
+use pellucid_report::{Finding, Unit};
 
 pub use self::plan::{Engine, EntityStudyOptions};
 
-use self::measure::{Row, Running};
+use self::loads::Loads;
+use self::measure::{PutOn, Row, Running};
 use self::plan::{ServerPlan, VALUE_BYTES};
 use self::work::Work;
 use crate::error::StudyError;
@@ -33,7 +37,11 @@ use crate::jobs::{COMPACTION, FLUSH, Window};
 use crate::proc::is_in_memory;
 use crate::profiled::Taken;
 use crate::served::serve;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["put_rate", "get_rate", "jobs_make_the_tail", "put_processor_time", "get_processor_time"];
 
 /// The study.
 #[derive(Debug)]
@@ -60,15 +68,21 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
 /// Everything that was measured.
 struct EntityRun {
     engines: Vec<Engine>,
+    /// True if the highest rates were found by `--find-max`; else a closed loop reaches them.
+    is_found: bool,
+    /// The loads of all rounds.
     rows: Vec<Row>,
+    /// The loads that were too much, one of each kind on each engine.
+    overload: Vec<Row>,
     /// Flushes and compactions while each engine was filled.
     filling: Vec<[usize; 2]>,
 }
 
 impl EntityRun {
     /// The loads of one kind, in the order of the engines.
-    fn of(&self, work: Work) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| row.work == work)
+    fn of(&self, work: Work) -> Vec<Loads<'_>> {
+        let of = |engine: &Engine| Loads::of(&self.rows, *engine, work);
+        self.engines.iter().filter_map(of).collect()
     }
 }
 
@@ -110,43 +124,91 @@ impl Study for EntityStudy {
                 Ok(store)
             })?);
         }
-        let mut rows = Vec::new();
-        for work in Work::ALL {
-            // One engine right after the other, so that a machine that changes changes for both.
-            for store in &mut running {
-                let name = format!("{} on {}", work.title(), store.engine.name());
-                rows.push(context.step(&name, |say| {
-                    let row = store.measure(&binary, work, options)?;
-                    say(&told(&row));
-                    Ok(row)
-                })?);
-            }
-        }
+        let (loads, is_found) = context
+            .step("Looking for the highest rates", |_| highest_rates(&running, &binary, options))?;
+        let (rows, overload, filling) = (Vec::new(), Vec::new(), Vec::new());
+        let mut measured = EntityRun { engines, is_found, rows, overload, filling };
+        let repeated = options.scale.repeats().run(|round| {
+            let name = format!("Run {}", round + 1);
+            context.step(&name, |say| {
+                let program = (&binary, options);
+                put_on(&mut running, &loads, round, program, &mut measured.rows, say)
+            })?;
+            Ok(findings::of(&measured).iter().all(Finding::is_told))
+        })?;
+        context.step("Overload", |say| {
+            let loads: Vec<_> = loads.iter().map(|(at, load)| (*at, load.overload())).collect();
+            put_on(&mut running, &loads, 0, (&binary, options), &mut measured.overload, say)
+        })?;
         let is_rested = running.iter().all(|store| store.is_rested);
-        let filling = context.step("Ending the servers", |_| stop(running, &mut rows))?;
+        measured.filling = context.step("Ending the servers", |_| {
+            stop(running, measured.rows.iter_mut().chain(&mut measured.overload))
+        })?;
         let in_memory = is_in_memory(folder.path());
-        let measured = EntityRun { engines, rows, filling };
-        context.step("Drawing the charts", |_| Ok(self.outcome(measured, is_rested, in_memory)))
+        context.step("Drawing the charts", |_| {
+            let mut outcome = self.outcome(measured, is_rested, in_memory);
+            outcome.notes.insert(0, repeated.note());
+            Ok(outcome)
+        })
     }
+}
+
+/// The load of each kind on each engine, by the engine's place, and whether rates were searched.
+fn highest_rates(
+    running: &[Running],
+    binary: &OsString,
+    options: &EntityStudyOptions,
+) -> Result<(Vec<(usize, PutOn)>, bool), StudyError> {
+    let (mut loads, mut is_found) = (Vec::new(), true);
+    for work in Work::ALL {
+        for (at, store) in running.iter().enumerate() {
+            let (load, is_found_here) = store.highest(binary, work, options)?;
+            loads.push((at, load));
+            is_found &= is_found_here;
+        }
+    }
+    Ok((loads, is_found))
+}
+
+/// Puts each load on once: one engine right after the other, so that a machine that changes changes
+/// for both.
+fn put_on(
+    running: &mut [Running],
+    loads: &[(usize, PutOn)],
+    round: usize,
+    (binary, options): (&OsString, &EntityStudyOptions),
+    rows: &mut Vec<Row>,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), StudyError> {
+    for (at, load) in loads {
+        let row = running[*at].measure(binary, load, round + 1, options)?;
+        say(&told(&row));
+        rows.push(row);
+    }
+    Ok(())
 }
 
 /// A line about a load.
 fn told(row: &Row) -> String {
     let show = |quantile| Unit::Nanoseconds.show(row.at(quantile));
     format!(
-        "  at most {:.0}/s; at {:.0}/s p50 {}, p99 {}, p99.9 {} ({}), {} of processor time",
-        row.highest,
+        "  {} at {:.0}/s: p50 {}, p99 {}, p99.9 {} ({}), {} of processor time",
+        row.judged.name,
         row.rate,
         show(0.5),
         show(0.99),
         show(0.999),
-        row.judgement.verdict.name(),
+        row.judged.verdict,
         Unit::Nanoseconds.show(row.processor_by_request_ns())
     )
 }
 
 /// Ends all servers, lays their jobs beside their loads, and counts those of the filling.
-fn stop(running: Vec<Running>, rows: &mut [Row]) -> Result<Vec<[usize; 2]>, StudyError> {
+fn stop<'a>(
+    running: Vec<Running>,
+    rows: impl Iterator<Item = &'a mut Row>,
+) -> Result<Vec<[usize; 2]>, StudyError> {
+    let mut rows: Vec<_> = rows.collect();
     let mut filling = Vec::new();
     for store in running {
         let (engine, window): (Engine, Window) = (store.engine, store.filling);
@@ -204,20 +266,30 @@ impl EntityStudy {
             let note = "The stores are on a file system in memory; choose another with --data.";
             notes.push(note.to_owned());
         }
-        notes.extend(measured.rows.iter().flat_map(verdict_note));
-        let (findings, sections) = (findings::of(&measured), charts::sections(&measured));
-        let taken = measured.rows.iter_mut().map(|row| std::mem::take(&mut row.profiles));
-        let taken = taken.fold(Taken::default(), Taken::and);
-        let mut outcome = Outcome { settings, findings, sections, profiles: Vec::new(), notes };
-        taken.put_into(&mut outcome);
+        notes.push(
+            "The profiles in full are those of the first run; shares of processor time are of all \
+             runs. Jitter and accounts are those of the first run, too."
+                .to_owned(),
+        );
+        let findings = findings::of(&measured);
+        let mut outcome = Outcome {
+            settings,
+            answer: answer(&findings, &ANSWERS),
+            picture: Some(charts::picture(&measured)),
+            loads: measured
+                .rows
+                .iter()
+                .chain(&measured.overload)
+                .flat_map(|row| [row.closed.clone(), row.judged.clone()])
+                .collect(),
+            sections: charts::sections(&measured),
+            findings,
+            profiles: Vec::new(),
+            notes,
+        };
+        let first = measured.rows.iter_mut().filter(|row| row.judged.run == 1);
+        let taken = first.map(|row| std::mem::take(&mut row.profiles));
+        taken.fold(Taken::default(), Taken::and).put_into(&mut outcome);
         outcome
     }
-}
-
-/// A caution about a load whose figures are not plainly the server's.
-fn verdict_note(row: &Row) -> Option<String> {
-    let name = row.judgement.verdict.name();
-    let evidence = row.judgement.evidence.first()?;
-    let whose = format!("{} on {}", row.work.title(), row.engine.name());
-    (name != "stable").then(|| format!("{whose}, {name}: {evidence}"))
 }

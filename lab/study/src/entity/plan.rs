@@ -16,6 +16,9 @@ pub(super) const VALUE_BYTES: usize = 103;
 /// Memory of a store. RocksDB makes memtables of 2 MiB of it, as the original's were, and a block
 /// cache of 8 MiB, its default.
 const MEMORY_BYTES: u64 = 16 << 20;
+/// The same of the quick version, in whose few seconds memtables have to fill, or nothing is
+/// flushed beside a request.
+const MEMORY_BYTES_QUICK: u64 = 1 << 20;
 
 /// A store that the study can be run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +94,10 @@ impl EntityStudyOptions {
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.memory_bytes.unwrap_or(MEMORY_BYTES)
+        self.memory_bytes.unwrap_or(match self.scale {
+            Scale::Quick => MEMORY_BYTES_QUICK,
+            Scale::Default | Scale::Full => MEMORY_BYTES,
+        })
     }
 
     /// Refuses what cannot be run.

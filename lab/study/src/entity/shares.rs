@@ -1,6 +1,8 @@
 //! Of the processor time of a server, what went into the store, into answers and requests, and into
 //! flushes and compactions.
 
+use pellucid_report::ProfileSection;
+
 use super::measure::Row;
 
 /// The parts that are told apart, in the order of [`of`].
@@ -16,12 +18,19 @@ pub(super) const NAMES: [&str; 5] = [
 const FLUSHERS: &str = "rocksdb:high";
 const COMPACTERS: &str = "rocksdb:low";
 
+fn profile(row: &Row) -> Option<&ProfileSection> {
+    let is_cpu = |title: &str| title.ends_with("processor time");
+    row.profiles.sections.iter().find(|profile| is_cpu(&profile.title))
+}
+
+/// The samples that the shares are of.
+pub(super) fn samples(row: &Row) -> Option<u64> {
+    profile(row).map(|profile| profile.samples)
+}
+
 /// The shares; `None` where nothing was profiled.
 pub(super) fn of(row: &Row) -> [Option<f64>; 5] {
-    let is_cpu = |title: &str| title.ends_with("processor time");
-    let Some(profile) = row.profiles.sections.iter().find(|profile| is_cpu(&profile.title)) else {
-        return [None; 5];
-    };
+    let Some(profile) = profile(row) else { return [None; 5] };
     let sum = |phases: &[&str]| -> f64 {
         let shares = profile.shares.iter().filter(|share| phases.contains(&share.phase.as_str()));
         shares.map(|share| share.share).sum()

@@ -15,6 +15,7 @@ use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Operation, ReadMode, Result as EngineResult, TableId,
     parts,
 };
+use pellucid_profile::RECORDING_HERTZ;
 use pellucid_server::engine_document;
 use pellucid_thread::Mutex;
 
@@ -75,7 +76,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         is_over: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
-    let profiled = Profiled::begin();
+    let profiled = Profiled::begin(RECORDING_HERTZ);
     // Nobody asks for single requests here, and the memory is bounded.
     load.account.keep_records(1);
     let sample = |seconds: f64| {

@@ -1,343 +1,320 @@
-//! The conclusions of the original, and the readings of the figures of this run, in a sentence
-//! each.
+//! The conclusions of the original, held against the stretches of the runs.
+//!
+//! A run is long and its store grows, so that it is its own repetition: it is cut into stretches,
+//! and a figure has the value of each.
 
-use std::collections::BTreeMap;
-
-use pellucid_report::{Finding, Unit};
+use pellucid_report::{Estimate, Finding, Unit, both};
 
 use super::charts::{LEVELS, Source, places, processor_ns, stage_ns};
 use super::sample::Sample;
-use super::track::{number, operation, over_levels, ratio};
+use super::stretch::{STRETCHES, Stretch};
+use super::track::{number, over_levels, ratio};
 
 /// A time has stayed the same if it changed by no more than this factor.
 const STABLE_FACTOR: f64 = 1.5;
+/// Stretches of the part of a run before and after the store outgrew memory.
+const STRETCHES_BESIDE: usize = 4;
 
-/// A stretch of the run.
-#[derive(Clone, Copy)]
-struct Stretch<'a> {
-    begin: &'a Sample,
-    end: &'a Sample,
+/// The stretches of all runs: of the whole, and of the time before and after the store had outgrown
+/// its memory.
+struct Stretches<'a> {
+    whole: Vec<Stretch<'a>>,
+    before: Vec<Stretch<'a>>,
+    after: Vec<Stretch<'a>>,
 }
 
-impl Stretch<'_> {
-    fn grown(&self, value: impl Fn(&Sample) -> f64) -> f64 {
-        value(self.end) - value(self.begin)
+impl<'a> Stretches<'a> {
+    fn of(sources: &[Source<'a>]) -> Stretches<'a> {
+        let mut all = Stretches { whole: Vec::new(), before: Vec::new(), after: Vec::new() };
+        for source in sources {
+            let samples = source.track.samples();
+            all.whole.extend(Stretch::cut(samples, STRETCHES));
+            let Some(at) = source.outgrown_seconds else { continue };
+            let border = samples.iter().position(|sample| sample.seconds >= at);
+            let Some(border) = border else { continue };
+            all.before.extend(Stretch::cut(&samples[..=border], STRETCHES_BESIDE));
+            all.after.extend(Stretch::cut(&samples[border..], STRETCHES_BESIDE));
+        }
+        all
     }
 
-    fn number(&self, path: &str) -> f64 {
-        self.grown(|sample| number(sample, path))
+    /// A figure of each stretch of the whole.
+    fn whole(&self, name: &str, unit: Unit, of: impl Fn(&Stretch<'_>) -> Option<f64>) -> Estimate {
+        Estimate::of_runs(name, unit, self.whole.iter().map(of)).in_stretches()
     }
 
-    fn levels(&self, array: &str, path: &str) -> f64 {
-        self.grown(|sample| over_levels(sample, array, path))
-    }
-
-    fn seconds(&self) -> f64 {
-        self.end.seconds - self.begin.seconds
-    }
-
-    /// The mean time of a part of GETs.
-    fn get_part(&self, part: &str) -> Option<f64> {
-        let sum = |sample: &Sample| {
-            operation(sample, "get ok").parts_ns.get(part).copied().unwrap_or(0.0)
-        };
-        let count = |sample: &Sample| operation(sample, "get ok").count as f64;
-        ratio(self.grown(sum), self.grown(count))
-    }
-
-    fn sampled(&self, path: &str) -> Option<f64> {
-        ratio(self.number(&format!("{path}/sum_ns")), self.number(&format!("{path}/samples")))
+    /// The same before the store had outgrown its memory, and after it.
+    fn halves(
+        &self,
+        name: &str,
+        unit: Unit,
+        of: impl Fn(&Stretch<'_>) -> Option<f64>,
+    ) -> [Estimate; 2] {
+        let halves = [("before", &self.before), ("after", &self.after)];
+        halves.map(|(when, stretches)| {
+            let name = format!("{name}, {when} outgrowing memory");
+            Estimate::of_runs(name, unit, stretches.iter().map(&of)).in_stretches()
+        })
     }
 }
 
 /// All conclusions.
-pub(super) fn findings(source: &Source<'_>) -> Vec<Finding> {
-    let Some((first, last)) = source.track.ends() else { return Vec::new() };
-    let whole = Stretch { begin: first, end: last };
-    let halves = source.outgrown_seconds.and_then(|at| {
-        let samples = source.track.samples();
-        let border = *samples.iter().find(|sample| sample.seconds >= at)?;
-        let is_inside = border.seconds > first.seconds && border.seconds < last.seconds;
-        let before = Stretch { begin: first, end: border };
-        is_inside.then_some((before, Stretch { begin: border, end: last }))
-    });
-    [
-        body(whole, halves),
-        heads_stay(halves),
-        journal_read(whole),
-        ledger_cache(whole),
-        missing(whole),
-        filters(whole),
-        fetch(whole),
-        merging(whole),
-        level_1(whole),
-    ]
-    .into_iter()
-    .collect()
-}
-
-fn finding<const FIGURES: usize>(
-    name: &str,
-    original: &str,
-    (sentence, is_same): (String, Option<bool>),
-    figures: [(&str, Option<f64>); FIGURES],
-) -> Finding {
-    let figures = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Finding {
-        name: name.to_owned(),
-        original: original.to_owned(),
-        sentence,
-        is_same,
-        figures: figures.collect::<BTreeMap<_, _>>(),
+pub(super) fn findings(sources: &[Source<'_>]) -> Vec<Finding> {
+    let stretches = Stretches::of(sources);
+    if stretches.whole.is_empty() {
+        return Vec::new();
     }
+    let findings: [fn(&Stretches<'_>) -> Finding; 9] =
+        [body, heads_stay, journal_read, ledger_cache, missing, filters, fetch, merging, level_1];
+    findings.iter().map(|finding| finding(&stretches)).collect()
 }
 
-fn nothing() -> (String, Option<bool>) {
-    ("The run has too few figures to tell.".to_owned(), None)
-}
-
-fn share(part: f64) -> String {
-    Unit::Share.show(part)
-}
-
-fn time(ns: f64) -> String {
-    Unit::Nanoseconds.show(ns)
-}
-
-fn body_share(stretch: Stretch<'_>) -> Option<f64> {
+fn body_share(stretch: &Stretch<'_>) -> Option<f64> {
     let (head, body) = (stretch.get_part("ledger")?, stretch.get_part("journal_read")?);
     ratio(body, head + body)
 }
 
-fn body(whole: Stretch<'_>, halves: Option<(Stretch<'_>, Stretch<'_>)>) -> Finding {
-    let all = body_share(whole);
-    let halves = halves.and_then(|(before, after)| Some((body_share(before)?, body_share(after)?)));
-    let told = match (all, halves) {
-        (Some(_), Some((before, after))) => (
-            format!(
-                "The body took {} of the time of head and body while the store fitted into memory, \
-                 and {} after it had outgrown it.",
-                share(before),
-                share(after)
-            ),
-            Some(after > 0.5),
+fn body(stretches: &Stretches<'_>) -> Finding {
+    let all = stretches.whole("body, of the time of head and body", Unit::Share, body_share);
+    let [before, after] =
+        stretches.halves("body, of the time of head and body", Unit::Share, body_share);
+    let sentence = match after.value() {
+        Some(_) => format!(
+            "The body took {} of the time of head and body while the store fitted into memory, and \
+             {} after it had outgrown it.",
+            before.show(),
+            after.show()
         ),
-        (Some(all), None) => (
-            format!(
-                "The body took {} of the time of head and body; the store never outgrew memory.",
-                share(all)
-            ),
-            None,
+        None => format!(
+            "The body took {} of the time of head and body; the store never outgrew memory.",
+            all.show()
         ),
-        (None, _) => nothing(),
     };
-    let figures = [
-        ("body_share", all),
-        ("body_share_before", halves.map(|halves| halves.0)),
-        ("body_share_after", halves.map(|halves| halves.1)),
-    ];
-    let original = "Most of the time of a GET goes into fetching the body, the more so once the \
-                    data is larger than the page cache.";
-    finding("get_body_share", original, told, figures)
+    Finding::new(
+        "get_body_share",
+        "Most of the time of a GET goes into fetching the body, the more so once the data is \
+         larger than the page cache.",
+        sentence,
+        after.is_above(0.5),
+        [all, before, after],
+    )
 }
 
-fn heads_stay(halves: Option<(Stretch<'_>, Stretch<'_>)>) -> Finding {
-    let both = halves
-        .and_then(|(before, after)| Some((before.get_part("ledger")?, after.get_part("ledger")?)));
-    let told = both.map_or_else(nothing, |(before, after)| {
-        let sentence = format!(
-            "The head of a GET took {} before the store had outgrown memory and {} afterwards.",
-            time(before),
-            time(after)
-        );
-        (sentence, Some(after <= before * STABLE_FACTOR))
-    });
-    let figures =
-        [("head_before_ns", both.map(|both| both.0)), ("head_after_ns", both.map(|both| both.1))];
-    let original = "Head times stay stable while body times grow: heads are still served from the \
-                    page cache.";
-    finding("head_time_stable", original, told, figures)
+fn heads_stay(stretches: &Stretches<'_>) -> Finding {
+    let [before, after] =
+        stretches.halves("head of a GET", Unit::Nanoseconds, |stretch| stretch.get_part("ledger"));
+    let sentence = format!(
+        "The head of a GET took {} before the store had outgrown memory and {} afterwards.",
+        before.show(),
+        after.show()
+    );
+    let holds = before.value().and_then(|before| after.is_below(before * STABLE_FACTOR));
+    Finding::new(
+        "head_time_stable",
+        "Head times stay stable while body times grow: heads are still served from the page cache.",
+        sentence,
+        holds,
+        [before, after],
+    )
 }
 
-fn journal_read(whole: Stretch<'_>) -> Finding {
-    let place = whole.sampled("/reads/journal/place");
+fn journal_read(stretches: &Stretches<'_>) -> Finding {
     let [cached, disk] = ["read_cached", "read_disk"].map(|name| format!("/reads/journal/{name}"));
-    let sum = |what: &str| {
-        whole.number(&format!("{cached}/{what}")) + whole.number(&format!("{disk}/{what}"))
+    let sum = |stretch: &Stretch<'_>, what: &str| {
+        stretch.number(&format!("{cached}/{what}")) + stretch.number(&format!("{disk}/{what}"))
     };
-    let read = ratio(sum("sum_ns"), sum("samples"));
-    let from_disk = ratio(whole.number(&format!("{disk}/samples")), sum("samples"));
-    let told = match (place, read, from_disk) {
-        (Some(place), Some(read), Some(from_disk)) => {
-            let sentence = format!(
-                "Finding the place took {}, reading {}; {} of the reads came from disk, in {} \
-                 each, the others from the page cache in {}.",
-                time(place),
-                time(read),
-                share(from_disk),
-                whole.sampled(&disk).map_or_else(|| "no time".to_owned(), time),
-                whole.sampled(&cached).map_or_else(|| "no time".to_owned(), time),
-            );
-            (sentence, Some(place < read / 4.0))
-        }
-        _ => nothing(),
+    let place = |stretch: &Stretch<'_>| stretch.sampled("/reads/journal/place");
+    let read = |stretch: &Stretch<'_>| ratio(sum(stretch, "sum_ns"), sum(stretch, "samples"));
+    let part = stretches
+        .whole("place over read", Unit::Ratio, |stretch| Some(place(stretch)? / read(stretch)?));
+    let from_disk = stretches.whole("reads from disk", Unit::Share, |stretch| {
+        ratio(stretch.number(&format!("{disk}/samples")), sum(stretch, "samples"))
+    });
+    let place = stretches.whole("finding the place", Unit::Nanoseconds, place);
+    let read = stretches.whole("reading", Unit::Nanoseconds, read);
+    let each = |name: &str, path: &str| {
+        stretches.whole(name, Unit::Nanoseconds, |stretch| stretch.sampled(path))
     };
-    let figures = [
-        ("place_ns", place),
-        ("read_ns", read),
-        ("disk_share", from_disk),
-        ("read_cached_ns", whole.sampled(&cached)),
-        ("read_disk_ns", whole.sampled(&disk)),
-    ];
-    let original = "In the journal nearly all time is consumed by fetching the data, not by \
-                    looking up where it is.";
-    finding("journal_fetch", original, told, figures)
+    let (from_cache, disk) = (each("from the page cache", &cached), each("from disk", &disk));
+    let sentence = format!(
+        "Finding the place took {}, reading {}; {} of the reads came from disk.",
+        place.show(),
+        read.show(),
+        from_disk.show()
+    );
+    Finding::new(
+        "journal_fetch",
+        "In the journal nearly all time is consumed by fetching the data, not by looking up where \
+         it is.",
+        sentence,
+        part.is_below(0.25),
+        [place, read, part, from_disk, from_cache, disk],
+    )
 }
 
-fn ledger_cache(whole: Stretch<'_>) -> Finding {
-    let append = whole.sampled("/writes/journal_append");
-    let memtable = whole.sampled("/writes/memtable");
-    let told = append.zip(memtable).map_or_else(nothing, |(append, memtable)| {
-        let part = memtable / (append + memtable).max(1.0);
-        let sentence = format!(
-            "Appending to the journal took {}, the memtable {}: {} of both.",
-            time(append),
-            time(memtable),
-            share(part)
-        );
-        (sentence, Some(part < 0.2))
+fn ledger_cache(stretches: &Stretches<'_>) -> Finding {
+    let append = |stretch: &Stretch<'_>| stretch.sampled("/writes/journal_append");
+    let memtable = |stretch: &Stretch<'_>| stretch.sampled("/writes/memtable");
+    let part = stretches.whole("memtable, of both", Unit::Share, |stretch| {
+        let (append, memtable) = (append(stretch)?, memtable(stretch)?);
+        ratio(memtable, append + memtable)
     });
-    let figures = [("append_ns", append), ("memtable_ns", memtable)];
-    let original = "The time of a PUT is that of the journal; the changes to the ledger cache in \
-                    memory are largely irrelevant.";
-    finding("put_ledger_cache", original, told, figures)
+    let append = stretches.whole("appending to the journal", Unit::Nanoseconds, append);
+    let memtable = stretches.whole("memtable", Unit::Nanoseconds, memtable);
+    let sentence = format!(
+        "Appending to the journal took {}, the memtable {}: {} of both.",
+        append.show(),
+        memtable.show(),
+        part.show()
+    );
+    Finding::new(
+        "put_ledger_cache",
+        "The time of a PUT is that of the journal; the changes to the ledger cache in memory are \
+         largely irrelevant.",
+        sentence,
+        part.is_below(0.2),
+        [append, memtable, part],
+    )
 }
 
-fn missing(whole: Stretch<'_>) -> Finding {
-    let path = |place: &str| format!("/reads/look_ups/{place}/time");
-    let missing = whole.sampled(&path("missing"));
-    let levels: Vec<(String, f64)> = places()
-        .into_iter()
-        .skip(2)
-        .filter_map(|(name, place)| Some((name, whole.sampled(&path(&place))?)))
-        .collect();
-    let dearest = levels.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let told = missing.zip(dearest).map_or_else(nothing, |(missing, (name, dearest))| {
-        let sentence = format!(
-            "To learn that a key is missing took {}; the dearest to find were those of {name}, at \
-             {}.",
-            time(missing),
-            time(*dearest)
-        );
-        (sentence, Some(missing > dearest * 0.75))
+fn missing(stretches: &Stretches<'_>) -> Finding {
+    let time = |stretch: &Stretch<'_>, place: &str| {
+        stretch.sampled(&format!("/reads/look_ups/{place}/time"))
+    };
+    let dearest = |stretch: &Stretch<'_>| {
+        let levels = places().into_iter().skip(2);
+        levels.filter_map(|(_, place)| time(stretch, &place)).reduce(f64::max)
+    };
+    let missing = |stretch: &Stretch<'_>| time(stretch, "missing");
+    let part = stretches.whole("missing over the dearest found", Unit::Ratio, |stretch| {
+        Some(missing(stretch)? / dearest(stretch)?)
     });
-    let figures = [("missing_ns", missing), ("dearest_found_ns", dearest.map(|(_, ns)| *ns))];
-    let original = "Look-ups of missing keys take surprisingly long, although filters should cover \
-                    them.";
-    finding("missing_time", original, told, figures)
+    let missing = stretches.whole("missing", Unit::Nanoseconds, missing);
+    let dearest = stretches.whole("the dearest level to find in", Unit::Nanoseconds, dearest);
+    let sentence = format!(
+        "To learn that a key is missing took {}; to find one in the dearest level {}.",
+        missing.show(),
+        dearest.show()
+    );
+    Finding::new(
+        "missing_time",
+        "Look-ups of missing keys take surprisingly long, although filters should cover them.",
+        sentence,
+        part.is_above(0.75),
+        [missing, dearest, part],
+    )
 }
 
-fn filters(whole: Stretch<'_>) -> Finding {
-    let sum = |path: &str| whole.levels("/reads/levels", path);
-    let (asked, excluded, vain) = (sum("/asked"), sum("/excluded"), sum("/false_positives"));
-    let ended = ratio(excluded, asked);
-    let vain = ratio(vain, asked);
-    let told = ended.zip(vain).map_or_else(nothing, |(ended, vain)| {
-        let sentence = format!(
-            "{} of the requests to files ended at directory or filter, {} fetched a block in vain, \
-             and {} found their key.",
-            share(ended),
-            share(vain),
-            share(1.0 - ended - vain)
-        );
-        (sentence, Some(vain < 0.02))
-    });
-    let figures = [
-        ("excluded_share", ended),
-        ("false_positive_share", vain),
-        ("by_index_share", ratio(sum("/by_index"), asked)),
-    ];
-    let original = "80 % of the requests to files leave after the filter, with very few false \
-                    positives; the other 20 % fetch a block.";
-    finding("filter_exits", original, told, figures)
+fn filters(stretches: &Stretches<'_>) -> Finding {
+    let share = |name: &str, path: &'static str| {
+        stretches.whole(name, Unit::Share, move |stretch| {
+            let of = |path: &str| stretch.levels("/reads/levels", path);
+            ratio(of(path), of("/asked"))
+        })
+    };
+    let ended = share("ended at directory or filter", "/excluded");
+    let vain = share("fetched a block in vain", "/false_positives");
+    let by_index = share("by filter and index", "/by_index");
+    let sentence = format!(
+        "{} of the requests to files ended at directory or filter, and {} fetched a block in vain.",
+        ended.show(),
+        vain.show()
+    );
+    Finding::new(
+        "filter_exits",
+        "80 % of the requests to files leave after the filter, with very few false positives; the \
+         other 20 % fetch a block.",
+        sentence,
+        vain.is_below(0.02),
+        [ended, vain, by_index],
+    )
 }
 
-fn fetch(whole: Stretch<'_>) -> Finding {
-    let sum = |step: &str| whole.levels("/reads/levels", &format!("/steps/{step}/sum_ns"));
-    let asked = sum("directory") + sum("filter") + sum("index");
-    let fetched = sum("fetch_cached") + sum("fetch_disk");
-    let all = asked + fetched + sum("search");
-    let part = ratio(fetched, all);
-    let told = part.map_or_else(nothing, |part| {
-        let sentence = format!(
-            "Of the time within files, {} went into fetching blocks, {} into directory, filter and \
-             index, and {} into searching the block.",
-            share(part),
-            share(asked / all),
-            share(sum("search") / all)
-        );
-        (sentence, Some(part > 0.5))
-    });
-    let figures = [("fetch_share", part), ("lookup_share", ratio(asked, all))];
-    let original = "Times within files are dominated by fetching the block.";
-    finding("block_fetch", original, told, figures)
+fn fetch(stretches: &Stretches<'_>) -> Finding {
+    let share = |name: &str, steps: &'static [&'static str]| {
+        stretches.whole(name, Unit::Share, move |stretch| {
+            let of =
+                |step: &&str| stretch.levels("/reads/levels", &format!("/steps/{step}/sum_ns"));
+            let all = ["directory", "filter", "index", "fetch_cached", "fetch_disk", "search"];
+            ratio(steps.iter().map(of).sum(), all.iter().map(of).sum())
+        })
+    };
+    let fetched = share("fetching blocks", &["fetch_cached", "fetch_disk"]);
+    let asked = share("directory, filter and index", &["directory", "filter", "index"]);
+    let sentence = format!(
+        "Of the time within files, {} went into fetching blocks and {} into directory, filter and \
+         index.",
+        fetched.show(),
+        asked.show()
+    );
+    Finding::new(
+        "block_fetch",
+        "Times within files are dominated by fetching the block.",
+        sentence,
+        fetched.is_above(0.5),
+        [fetched, asked],
+    )
 }
 
-fn merging(whole: Stretch<'_>) -> Finding {
-    let stage = |name: &str| whole.grown(|sample| stage_ns(sample, name));
-    let merged = stage("merge_ns") + stage("build_ns");
+fn merging(stretches: &Stretches<'_>) -> Finding {
     let duration = |sample: &Sample| {
         number(sample, "/background/flush/duration_ns")
             + over_levels(sample, "/background/compactions", "/duration_ns")
     };
-    let part = ratio(merged, whole.grown(duration)).map(|part| part.min(1.0));
-    let core =
-        ratio(whole.grown(|sample| processor_ns(sample, "pellucid-ledger")) / 1e9, whole.seconds());
-    let told = part.zip(core).map_or_else(nothing, |(part, core)| {
-        let sentence = format!(
-            "{} of the time of flushes and merges went into merging entries and building blocks; \
-             their thread was busy for {} of a core.",
-            share(part),
-            share(core)
-        );
-        (sentence, Some(part > 0.5))
+    let part = stretches.whole("merging entries, of flushes and merges", Unit::Share, |stretch| {
+        let stage = |name: &str| stretch.grown(|sample| stage_ns(sample, name));
+        let part = ratio(stage("merge_ns") + stage("build_ns"), stretch.grown(duration));
+        part.map(|part| part.min(1.0))
     });
-    let original = "90 % of the time of making files is spent merging, which takes processor time: \
-                    a quarter to a half of the machine's.";
-    finding("merge_share", original, told, [("merge_share", part), ("merge_cores", core)])
+    let core = stretches.whole("their thread, of a core", Unit::Share, |stretch| {
+        let busy = stretch.grown(|sample| processor_ns(sample, "pellucid-ledger")) / 1e9;
+        ratio(busy, stretch.seconds())
+    });
+    let sentence = format!(
+        "{} of the time of flushes and merges went into merging entries and building blocks; their \
+         thread was busy for {} of a core.",
+        part.show(),
+        core.show()
+    );
+    Finding::new(
+        "merge_share",
+        "90 % of the time of making files is spent merging, which takes processor time: a quarter \
+         to a half of the machine's.",
+        sentence,
+        part.is_above(0.5),
+        [part, core],
+    )
 }
 
-fn level_1(whole: Stretch<'_>) -> Finding {
-    let made = |to: usize| match to {
-        0 => whole.number("/background/flush/tables_out"),
-        to => whole.number(&format!("/background/compactions/{}/tables_out", to - 1)),
+fn level_1(stretches: &Stretches<'_>) -> Finding {
+    let made = |stretch: &Stretch<'_>, to: usize| {
+        stretch.number(&format!("/background/compactions/{}/tables_out", to - 1))
     };
-    let below: f64 = (1..LEVELS).map(made).sum();
-    let look_ups: f64 = places()
-        .iter()
-        .map(|(_, place)| whole.number(&format!("/reads/look_ups/{place}/count")))
-        .sum();
-    let found = ratio(whole.number("/reads/look_ups/level_1/count"), look_ups);
-    let share_made = ratio(made(1), below);
-    let told = share_made.zip(found).map_or_else(nothing, |(share_made, found)| {
-        let sentence = format!(
-            "{} of the files below level 0 were made for level 1, where {} of the look-ups ended.",
-            share(share_made),
-            share(found)
-        );
-        (sentence, Some(share_made > 0.5 && found < 0.1))
+    let part =
+        stretches.whole("files for level 1, of those below level 0", Unit::Share, |stretch| {
+            ratio(made(stretch, 1), (1..LEVELS).map(|level| made(stretch, level)).sum())
+        });
+    let found = stretches.whole("look-ups that end in level 1", Unit::Share, |stretch| {
+        let of = |place: &str| stretch.number(&format!("/reads/look_ups/{place}/count"));
+        ratio(of("level_1"), places().iter().map(|(_, place)| of(place)).sum())
     });
-    let figures = [
-        ("level_1_files_share", share_made),
-        ("level_1_found_share", found),
-        ("level_0_files", Some(made(0))),
-    ];
-    let original = "Most files are made for level 1, and very few keys are found there.";
-    finding("level_1", original, told, figures)
+    let sentence = format!(
+        "{} of the files below level 0 were made for level 1, where {} of the look-ups ended.",
+        part.show(),
+        found.show()
+    );
+    Finding::new(
+        "level_1",
+        "Most files are made for level 1, and very few keys are found there.",
+        sentence,
+        both(part.is_above(0.5), found.is_below(0.1)),
+        [part, found],
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use pellucid_report::Judgement;
     use serde_json::json;
 
     use super::super::sample::OperationSums;
@@ -391,41 +368,53 @@ mod tests {
         findings.iter().find(|finding| finding.name == name).expect(name).clone()
     }
 
+    fn value(finding: &Finding, name: &str) -> Option<f64> {
+        finding.figures.iter().find(|figure| figure.name == name).expect(name).value()
+    }
+
     #[test]
     fn sentences_are_drawn_from_the_figures() {
         let samples = samples();
         let track = Track::new(&samples);
         let source = Source { track, memory_bytes: Some(1), outgrown_seconds: Some(2.0) };
-        let findings = findings(&source);
+        let findings = findings(&[source]);
         assert_eq!(findings.len(), 9);
         let body = found(&findings, "get_body_share");
-        assert_eq!(body.figures["body_share_before"], 0.5);
-        assert_eq!(body.figures["body_share_after"], 0.9);
-        assert_eq!(body.is_same, Some(true));
+        assert_eq!(body.figures[1].values, [0.5; 2], "two seconds before");
+        assert_eq!(body.figures[2].values, [0.9; 4], "four seconds after");
+        assert_eq!(body.judgement, Judgement::Confirmed);
         assert!(body.sentence.contains("50 %") && body.sentence.contains("90 %"), "{body:?}");
-        assert_eq!(found(&findings, "head_time_stable").is_same, Some(true));
+        // Two stretches before tell nothing of how they would differ.
+        assert_eq!(body.figures[1].interval(), None);
         let journal = found(&findings, "journal_fetch");
-        assert_eq!((journal.figures["read_ns"], journal.figures["disk_share"]), (500.0, 0.5));
-        assert_eq!(journal.is_same, Some(true));
-        assert_eq!(found(&findings, "filter_exits").figures["excluded_share"], 0.8);
-        assert_eq!(found(&findings, "block_fetch").figures["fetch_share"], 0.8);
-        assert_eq!(found(&findings, "put_ledger_cache").is_same, Some(true));
-        assert_eq!(found(&findings, "merge_share").is_same, None, "there was no merge");
+        assert_eq!(value(&journal, "reading"), Some(500.0));
+        assert_eq!(value(&journal, "reads from disk"), Some(0.5));
+        assert_eq!(journal.judgement, Judgement::Confirmed);
+        let filters = found(&findings, "filter_exits");
+        assert_eq!(value(&filters, "ended at directory or filter"), Some(0.8));
+        assert_eq!(value(&found(&findings, "block_fetch"), "fetching blocks"), Some(0.8));
+        assert_eq!(found(&findings, "put_ledger_cache").judgement, Judgement::Confirmed);
+        let merging = found(&findings, "merge_share");
+        assert_eq!(merging.judgement, Judgement::CannotBeTold, "there was no merge");
+        assert_eq!(merging.figures[1].spread(), "0 % to 0 % in 6 stretches");
     }
 
     #[test]
     fn what_cannot_be_told_is_said() {
         let samples = samples();
-        let track = Track::new(&samples);
-        let source = Source { track, memory_bytes: None, outgrown_seconds: None };
-        let all = findings(&source);
-        assert_eq!(found(&all, "get_body_share").is_same, None);
-        assert!(found(&all, "get_body_share").sentence.contains("never outgrew"));
-        assert_eq!(found(&all, "head_time_stable").is_same, None);
-        let none = Source { track: Track::new(&[]), memory_bytes: None, outgrown_seconds: None };
-        assert_eq!(findings(&none), []);
-        let one =
-            Source { track: Track::new(&samples[..1]), memory_bytes: None, outgrown_seconds: None };
-        assert!(findings(&one).iter().all(|finding| finding.is_same.is_none()));
+        let source = |samples| Source {
+            track: Track::new(samples),
+            memory_bytes: None,
+            outgrown_seconds: None,
+        };
+        let all = findings(&[source(&samples)]);
+        let body = found(&all, "get_body_share");
+        assert_eq!(body.judgement, Judgement::CannotBeTold);
+        assert!(body.sentence.contains("never outgrew"));
+        assert_eq!(found(&all, "head_time_stable").judgement, Judgement::CannotBeTold);
+        assert_eq!(findings(&[source(&[])]), []);
+        assert_eq!(findings(&[source(&samples[..1])]), [], "one sample has no stretch");
+        let few = findings(&[source(&samples[..3])]);
+        assert!(few.iter().all(|finding| finding.judgement == Judgement::CannotBeTold));
     }
 }

@@ -8,8 +8,10 @@
 mod charts;
 mod child;
 mod conclusions;
+mod experiment;
 mod plan;
 mod sample;
+mod stretch;
 mod track;
 mod work;
 
@@ -17,21 +19,33 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use pellucid_load::Verdict;
+use pellucid_report::{Finding, JudgedLoad};
+
 pub use child::run_child;
 pub use plan::MergeTreeOptions;
 
 use self::charts::Source;
+use self::experiment::Experiment;
 use self::plan::Plan;
 use self::sample::{Line, Recording, Sample};
 use self::track::{Track, number, operation, store_bytes};
 use crate::bounded::BoundedMemory;
 use crate::error::StudyError;
 use crate::folder::make_folder;
+use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
 
 /// The interval of a run's news on its progress.
 const TOLD_PARTS: u64 = 10;
+
+/// The store has kept up with the load if it has done this share of it.
+const HELD_SHARE: f64 = 0.95;
+
+/// The findings that answer the question.
+const ANSWERS: [&str; 5] =
+    ["get_body_share", "head_time_stable", "put_ledger_cache", "filter_exits", "merge_share"];
 
 /// The study.
 #[derive(Debug)]
@@ -88,12 +102,39 @@ impl Study for MergeTree {
                     .to_owned(),
             );
         }
-        let name = format!("Loading a store for {} s", plan.seconds);
         let child = context.child.clone();
-        let recording = context.step(&name, |say| record(&child, &plan, say))?;
-        let is_bounded = group.is_some() && recording.notes.is_empty();
-        notes.extend(recording.notes.iter().cloned());
-        context.step("Drawing the charts", |_| Ok(outcome(&plan, &recording, is_bounded, notes)))
+        let mut recordings = Vec::new();
+        let repeated = self.options.scale.repeats().of_long_runs().run(|round| {
+            let name = format!("Run {}: loading a store for {} s", round + 1, plan.seconds);
+            recordings.push(context.step(&name, |say| record(&child, &plan, say))?);
+            let left = std::fs::remove_dir_all(&plan.data);
+            left.map_err(|error| StudyError::file("remove", &plan.data, error))?;
+            let sources: Vec<_> = recordings.iter().map(|of| source(&plan, of)).collect();
+            Ok(conclusions::findings(&sources).iter().all(Finding::is_told))
+        })?;
+        let mut changed = plan.clone();
+        changed.engine_memory_bytes *= experiment::MEMORY_TIMES;
+        let changed_run =
+            context.step("An experiment: more memory", |say| record(&child, &changed, say))?;
+        notes.insert(0, repeated.note());
+        notes.extend(recordings.iter().flat_map(|recording| recording.notes.iter().cloned()));
+        context.step("Drawing the charts", |_| {
+            let mut outcome = outcome(&plan, &recordings, notes);
+            if let Some(before) = recordings.first() {
+                let [before, after] = [(&plan, before), (&changed, &changed_run)]
+                    .map(|(plan, recording)| source(plan, recording));
+                let experiment = Experiment::new(&before, &after);
+                let more = judged(&changed, &changed_run, 1).map(|load| JudgedLoad {
+                    name: format!("with more memory: {}", load.name),
+                    ..load
+                });
+                outcome.loads.extend(more);
+                let keeps_up = outcome.loads.iter().all(has_times);
+                outcome.findings.push(experiment.finding(keeps_up));
+                outcome.sections.push(experiment.section());
+            }
+            Ok(outcome)
+        })
     }
 }
 
@@ -180,37 +221,79 @@ fn progress(sample: &Sample) -> String {
     )
 }
 
-/// The report's content from what was recorded.
-fn outcome(plan: &Plan, recording: &Recording, is_bounded: bool, notes: Vec<String>) -> Outcome {
-    let memory_bytes = is_bounded.then_some(plan.memory_bytes);
+/// True if the memory of a run was bounded.
+fn is_bounded(plan: &Plan, recording: &Recording) -> bool {
+    plan.group.is_some() && recording.notes.is_empty()
+}
+
+fn source<'a>(plan: &Plan, recording: &'a Recording) -> Source<'a> {
+    let memory_bytes = is_bounded(plan, recording).then_some(plan.memory_bytes);
     let outgrown = |limit: u64| {
         let all = |sample: &Sample| store_bytes(sample) + sample.process.anonymous_bytes as f64;
         let is_larger = |sample: &&Sample| all(sample) > limit as f64;
         recording.samples.iter().find(is_larger).map(|sample| sample.seconds)
     };
-    let source = Source {
+    Source {
         track: Track::new(&recording.samples),
         memory_bytes,
         outgrown_seconds: memory_bytes.and_then(outgrown),
+    }
+}
+
+/// The report's content from what was recorded; charts show the first run.
+fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Outcome {
+    let sources: Vec<_> = recordings.iter().map(|recording| source(plan, recording)).collect();
+    let (Some(first), Some(shown)) = (recordings.first(), sources.first()) else {
+        return Outcome { notes, ..Outcome::default() };
     };
-    let mut notes = notes;
-    if is_bounded {
+    if is_bounded(plan, first) {
         notes.push(format!(
             "Memory was bounded to {} MiB by a control group, page cache and the process's own \
              included.",
             plan.memory_bytes >> 20
         ));
     }
-    notes.extend(account_notes(recording));
+    notes.extend(account_notes(first));
+    let findings = conclusions::findings(&sources);
+    let runs = recordings.iter().enumerate();
     let mut outcome = Outcome {
-        settings: settings(plan, recording, is_bounded),
-        findings: conclusions::findings(&source),
-        sections: charts::sections(&source),
+        settings: settings(plan, first, is_bounded(plan, first)),
+        answer: answer(&findings, &ANSWERS),
+        picture: Some(charts::picture(shown)),
+        loads: runs.filter_map(|(run, recording)| judged(plan, recording, run + 1)).collect(),
+        findings,
+        sections: charts::sections(shown),
         profiles: Vec::new(),
         notes,
     };
-    recording.profiles.clone().put_into(&mut outcome);
+    first.profiles.clone().put_into(&mut outcome);
     outcome
+}
+
+/// The verdict of a run: whether the store could do what was asked for.
+fn judged(plan: &Plan, recording: &Recording, run: usize) -> Option<JudgedLoad> {
+    let last = recording.samples.last()?;
+    let count =
+        |names: [&str; 2]| names.map(|name| operation(last, name).count).iter().sum::<u64>();
+    let done = count(["get ok", "get missing"]) + count(["put ok", "put_disk ok"]);
+    let per_second = done as f64 / last.seconds.max(f64::MIN_POSITIVE);
+    let offered = plan.transactions_per_second;
+    let is_held = per_second >= offered * HELD_SHARE;
+    let verdict = if is_held { Verdict::Stable } else { Verdict::Saturated };
+    let account = recording.account.as_ref()?;
+    let gets = account
+        .operations
+        .iter()
+        .find(|of| (of.operation.as_str(), of.outcome.as_str()) == ("get", "ok"));
+    Some(JudgedLoad {
+        name: "transactions; p99 of GET".to_owned(),
+        run,
+        offered_per_second: Some(offered),
+        answered_per_second: per_second,
+        p99_ns: gets.map(|gets| gets.total.p99_ns as f64),
+        verdict: verdict.name().to_owned(),
+        evidence: format!("{per_second:.0} of {offered:.0} transactions a second were done."),
+    })
 }
 
 /// The fate of the requests in all: what means do not tell.

@@ -6,12 +6,15 @@ use pellucid_report::{Chart, ChartGroup, ChartSection, Form, Series, Unit};
 use super::drive::RunFigures;
 use super::figures::PhaseFigures;
 use super::original;
-use super::plan::Operation;
+use super::plan::{HAND_OVERS, Operation};
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 
 /// The phases within the total, and what stands before it.
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
+
+/// The part of the report with a section for each run.
+const SINGLE_RUNS: &str = "Single runs";
 
 /// A column: its name, and its value of a distribution, in nanoseconds.
 type Column = (&'static str, fn(&Distribution) -> f64);
@@ -39,6 +42,7 @@ pub(super) fn sections(runs: &[RunFigures], clock: &str) -> Vec<ChartSection> {
              not.",
             measured_by(runs, clock)
         ),
+        part: None,
         charts: vec![
             totals(runs),
             phases_side_by_side(runs),
@@ -157,6 +161,13 @@ fn client_beside(runs: &[RunFigures]) -> Chart {
     )
 }
 
+/// The original's request beside ours: the picture of the study.
+pub(super) fn picture(runs: &[RunFigures]) -> Chart {
+    let by_need = runs.iter().filter(|run| run.key.hand_over == HAND_OVERS[0]);
+    let by_need: Vec<RunFigures> = by_need.cloned().collect();
+    Chart { name: "picture".to_owned(), ..beside_original(&by_need) }
+}
+
 /// Our phases in the terms of the original: its three phases before the first hand-over are our
 /// parsing and routing, and its hand-over back has no counterpart but encoding.
 fn beside_original(runs: &[RunFigures]) -> Chart {
@@ -209,9 +220,10 @@ fn section(run: &RunFigures, clock: &str) -> ChartSection {
             "{} requests, one after the other on one connection, {:.0} a second. {} Below the \
              total's charts are those of each phase.{without}",
             server.total.count,
-            run.requests_per_second,
+            run.judged.answered_per_second,
             measured_by(std::slice::from_ref(run), clock)
         ),
+        part: Some(SINGLE_RUNS.to_owned()),
         charts: [phase_table(run, &name)].into_iter().chain(total.charts()).collect(),
         groups: groups.map(|phase| group(phase, &name)).collect(),
     }
@@ -329,10 +341,10 @@ impl Measurement<'_> {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_report::{Machine, STUDY_SCHEMA, StudyReport, study_html};
+    use pellucid_report::{JudgedLoad, Machine, STUDY_SCHEMA, StudyReport, study_html};
 
     use super::super::figures::{PHASE_POINTS_MAX, POINTS_MAX, ServerFigures, distribution};
-    use super::super::plan::{HAND_OVERS, OPERATIONS, RunKey, TRANSPORTS};
+    use super::super::plan::{OPERATIONS, RunKey, TRANSPORTS};
     use super::*;
 
     /// The bytes that the page of all runs may take, however many requests they had.
@@ -364,7 +376,7 @@ mod tests {
                 ..ServerFigures::default()
             },
             client: Distribution::default(),
-            requests_per_second: 10_000.0,
+            judged: JudgedLoad::default(),
         }
     }
 
@@ -374,6 +386,8 @@ mod tests {
             name: "request-life".to_owned(),
             title: String::new(),
             question: String::new(),
+            answer: Vec::new(),
+            picture: None,
             scale: String::new(),
             command: String::new(),
             generated_unix_ms: 0,
@@ -381,6 +395,7 @@ mod tests {
             settings: Vec::new(),
             steps: Vec::new(),
             findings: Vec::new(),
+            loads: Vec::new(),
             sections: sections(runs, "a clock"),
             profiles: Vec::new(),
             notes: Vec::new(),

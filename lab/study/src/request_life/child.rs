@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pellucid_account::{Account, Record};
 use pellucid_clock::Ticks;
+use pellucid_profile::RECORDING_HERTZ;
 use pellucid_server::{Log, RunningServer, ServerOptions, start};
 
 use super::figures::{Kept, ServerFigures, processor_mhz};
@@ -45,7 +46,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     input.read_line(&mut line).map_err(|error| step(&error))?;
     let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
     let server = serve(&plan)?;
-    let mut profiled = Some(Profiled::begin());
+    let mut profiled = Some(Profiled::begin(RECORDING_HERTZ));
     let mut answer = |text: &str| {
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
         written.map_err(|error| step(&error))

@@ -1,60 +1,83 @@
-//! The conclusions of the original, and the readings of the figures here.
+//! The conclusions of the original, held against the runs.
 
-use std::collections::BTreeMap;
-
-use pellucid_report::Finding;
+use pellucid_report::{Estimate, Finding, Unit, both};
 
 use super::drive::RunFigures;
 use super::original;
-use super::plan::{HAND_OVERS, Operation, TRANSPORTS};
+use super::plan::{HAND_OVERS, Operation, TRANSPORTS, Transport};
+use crate::loads::has_times;
 
 /// Figures within this factor of each other count as the same.
 const SAME_FACTOR: f64 = 1.25;
 /// A share of the total below which a phase is negligible, as the original calls 2 of 60 µs.
 const NEGLIGIBLE_SHARE: f64 = 0.05;
+/// Two hand-overs take a large share of the total from this on.
+const HAND_OVER_SHARE: f64 = 0.2;
+/// Medians add up if their sum is within this factor of the total's.
+const ADDITIVE_FACTOR: f64 = 1.1;
 
-pub(super) fn findings(runs: &[RunFigures]) -> Vec<Finding> {
-    let plain = |operation: Operation| {
-        runs.iter().find(|run| {
-            let key = run.key;
-            key.operation == operation
-                && key.transport == TRANSPORTS[0]
-                && key.hand_over == HAND_OVERS[0]
+/// The runs of all rounds, of which each has its own servers.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds<'a>(pub(super) &'a [Vec<RunFigures>]);
+
+type Figure<'a> = &'a dyn Fn(&RunFigures) -> f64;
+
+impl<'a> Rounds<'a> {
+    /// Of each round, the run of this operation over this transport, if its times are the server's.
+    fn runs(
+        self,
+        operation: Operation,
+        transport: Transport,
+    ) -> impl Iterator<Item = Option<&'a RunFigures>> {
+        self.0.iter().map(move |runs| {
+            let key = (operation, transport, HAND_OVERS[0]);
+            let is_it = |run: &&RunFigures| {
+                (run.key.operation, run.key.transport, run.key.hand_over) == key
+            };
+            runs.iter().find(is_it).filter(|run| has_times(&run.judged))
         })
-    };
-    let Some(version) = plain(Operation::Version) else { return Vec::new() };
-    let mut findings = vec![
-        total(version),
-        before(version),
-        hand_over(version),
-        execute(version),
-        write(version),
-        jitter(version),
-        additivity(version),
-    ];
-    findings.extend(transports(runs));
-    findings.extend(entities(plain(Operation::Get), plain(Operation::Put), version));
-    findings
+    }
+
+    fn of(
+        self,
+        (name, unit): (&str, Unit),
+        (operation, transport): (Operation, Transport),
+        of: Figure<'_>,
+    ) -> Estimate {
+        Estimate::of_runs(name, unit, self.runs(operation, transport).map(|run| run.map(of)))
+    }
+
+    /// A figure of `/_api/version` over plain HTTP/1.1.
+    fn version(self, name: &str, unit: Unit, of: Figure<'_>) -> Estimate {
+        self.of((name, unit), (Operation::Version, TRANSPORTS[0]), of)
+    }
+
+    /// The same over another transport, beside that over plain HTTP/1.1.
+    fn beside(
+        self,
+        (name, unit): (&str, Unit),
+        transport: Transport,
+        of: impl Fn(&RunFigures, &RunFigures) -> f64,
+    ) -> Estimate {
+        let plain = self.runs(Operation::Version, TRANSPORTS[0]);
+        let pairs = plain.zip(self.runs(Operation::Version, transport));
+        Estimate::of_runs(name, unit, pairs.map(|(plain, other)| Some(of(plain?, other?))))
+    }
 }
 
-fn finding(
-    name: &str,
-    original: impl Into<String>,
-    sentence: String,
-    is_same: Option<bool>,
-    figures: &[(&str, f64)],
-) -> Finding {
-    let figures = figures.iter().map(|(name, value)| ((*name).to_owned(), *value));
-    let figures: BTreeMap<String, f64> = figures.collect();
-    Finding { name: name.to_owned(), original: original.into(), sentence, is_same, figures }
-}
-
-fn is_near(a: f64, b: f64) -> bool {
-    a <= b * SAME_FACTOR && b <= a * SAME_FACTOR
-}
-
-fn us(ns: f64) -> String {
-    format!("{:.1} µs", ns / 1e3)
+pub(super) fn findings(rounds: Rounds<'_>) -> Vec<Finding> {
+    vec![
+        total(rounds),
+        before(rounds),
+        hand_over(rounds),
+        execute(rounds),
+        write(rounds),
+        jitter(rounds),
+        additivity(rounds),
+        tls(rounds),
+        http2(rounds),
+        entities(rounds),
+    ]
 }
 
 fn median(run: &RunFigures, phase: &str) -> f64 {
@@ -65,220 +88,224 @@ fn total_median(run: &RunFigures) -> f64 {
     run.server.total.p50_ns as f64
 }
 
-fn percent(part: f64, whole: f64) -> String {
-    format!("{:.0} %", part / whole.max(1.0) * 100.0)
+fn share(run: &RunFigures, phase: &str) -> f64 {
+    median(run, phase) / total_median(run).max(1.0)
 }
 
-fn total(run: &RunFigures) -> Finding {
-    let (here, there) = (total_median(run), original::TOTAL_NS);
-    let (client, times) = (run.client.p50_ns as f64, there / here.max(1.0));
-    finding(
+fn total(rounds: Rounds<'_>) -> Finding {
+    let total = rounds.version("median of the total", Unit::Nanoseconds, &total_median);
+    let client = rounds.version("median that the client waits", Unit::Nanoseconds, &|run| {
+        run.client.p50_ns as f64
+    });
+    let times = total.value().map_or(0.0, |here| original::TOTAL_NS / here.max(1.0));
+    Finding::new(
         "total",
         "Over HTTP/1.1 a request for /_api/version takes 60 µs in the server.",
         format!(
-            "It takes {} at the median here, {times:.1} times less, on another machine; the client \
-             waits {}.",
-            us(here),
-            us(client)
+            "/_api/version takes {} at the median here, {times:.1} times less, on another machine; \
+             the client waits {}.",
+            total.show(),
+            client.show()
         ),
-        Some(is_near(here, there)),
-        &[("median_ns", here), ("original_ns", there), ("client_median_ns", client)],
+        total.is_near(original::TOTAL_NS, SAME_FACTOR),
+        [total, client],
     )
 }
 
-fn before(run: &RunFigures) -> Finding {
-    let (parse, route, total) = (median(run, "parse"), median(run, "route"), total_median(run));
-    let share = (parse + route) / total.max(1.0);
-    finding(
+fn before(rounds: Rounds<'_>) -> Finding {
+    let of = |name: &'static str| {
+        let title = format!("{name}, median");
+        rounds.version(&title, Unit::Nanoseconds, &move |run| median(run, name))
+    };
+    let (parse, route) = (of("parse"), of("route"));
+    let each = rounds.version("share of the total, mean of both", Unit::Share, &|run| {
+        (share(run, "parse") + share(run, "route")) / 2.0
+    });
+    Finding::new(
         "before_the_handler",
         "Three phases before the hand-over take 2.5, 1.9 and 2.0 µs, each negligible beside 60.",
         format!(
-            "Parsing takes {} and routing {}, {} of the total together.",
-            us(parse),
-            us(route),
-            percent(parse + route, total)
+            "Parsing takes {} and routing {}, {} of the total each in the mean.",
+            parse.show(),
+            route.show(),
+            each.show()
         ),
-        Some(share / 2.0 <= NEGLIGIBLE_SHARE),
-        &[("parse_ns", parse), ("route_ns", route), ("share", share)],
+        each.is_below(NEGLIGIBLE_SHARE),
+        [parse, route, each],
     )
 }
 
-fn hand_over(run: &RunFigures) -> Finding {
-    let (queue, total) = (median(run, "queue"), total_median(run));
-    let there = original::HAND_OVER_NS + original::HAND_BACK_NS;
-    let sentence = if queue == 0.0 {
-        "There is none: the thread that reads a request answers it, and its queue takes no time."
-            .to_owned()
-    } else {
-        format!("The queue takes {}, {} of the total.", us(queue), percent(queue, total))
+fn hand_over(rounds: Rounds<'_>) -> Finding {
+    let queue = rounds.version("queue, median", Unit::Nanoseconds, &|run| median(run, "queue"));
+    let part = rounds.version("queue, of the total", Unit::Share, &|run| share(run, "queue"));
+    let sentence = match queue.value() {
+        Some(0.0) => "There is no hand-over: the thread that reads a request answers it, and its \
+                      queue takes no time."
+            .to_owned(),
+        _ => format!("The queue takes {}, {} of the total.", queue.show(), part.show()),
     };
-    finding(
+    Finding::new(
         "hand_overs",
         "Two hand-overs between threads take 8 and 11 µs, a third of the total.",
         sentence,
-        Some(queue / total.max(1.0) >= 0.2),
-        &[("queue_ns", queue), ("original_ns", there)],
+        part.is_above(HAND_OVER_SHARE),
+        [queue, part],
     )
 }
 
-fn execute(run: &RunFigures) -> Finding {
-    let (here, total) = (median(run, "execute"), total_median(run));
-    let share = here / total.max(1.0);
-    let there = original::EXECUTE_NS / original::TOTAL_NS;
-    finding(
+fn execute(rounds: Rounds<'_>) -> Finding {
+    let here = rounds.version("execute, median", Unit::Nanoseconds, &|run| median(run, "execute"));
+    let part = rounds.version("execute, of the total", Unit::Share, &|run| share(run, "execute"));
+    Finding::new(
         "execute",
         "The handler takes 18 µs, 30 % of the total; 13 of them compress an answer of 60 bytes.",
         format!(
-            "It takes {}, {} of the total; an answer as short is not compressed.",
-            us(here),
-            percent(here, total)
+            "The handler takes {}, {} of the total; an answer as short is not compressed.",
+            here.show(),
+            part.show()
         ),
-        Some(is_near(share, there)),
-        &[("execute_ns", here), ("share", share), ("original_share", there)],
+        part.is_near(original::EXECUTE_NS / original::TOTAL_NS, SAME_FACTOR),
+        [here, part],
     )
 }
 
-fn write(run: &RunFigures) -> Finding {
-    let (here, total) = (median(run, "write"), total_median(run));
-    let share = here / total.max(1.0);
-    let there = original::WRITE_NS / original::TOTAL_NS;
-    finding(
+fn write(rounds: Rounds<'_>) -> Finding {
+    let here = rounds.version("write, median", Unit::Nanoseconds, &|run| median(run, "write"));
+    let part = rounds.version("write, of the total", Unit::Share, &|run| share(run, "write"));
+    Finding::new(
         "write",
         "Writing the response takes 15 µs, a quarter of the total.",
         format!(
-            "It takes {}, {} of the total: what is left is mostly the system call.",
-            us(here),
-            percent(here, total)
+            "Writing takes {}, {} of the total: what is left is mostly the system call.",
+            here.show(),
+            part.show()
         ),
-        Some(is_near(share, there)),
-        &[("write_ns", here), ("share", share), ("original_share", there)],
+        part.is_near(original::WRITE_NS / original::TOTAL_NS, SAME_FACTOR),
+        [here, part],
     )
 }
 
-fn jitter(run: &RunFigures) -> Finding {
-    let total = &run.server.total;
-    let (median, p99_9, max) = (total.p50_ns as f64, total.p99_9_ns as f64, total.max_ns as f64);
-    let (here, there) = (p99_9 / median.max(1.0), original::TOTAL_P99_9_NS / original::TOTAL_NS);
-    finding(
+fn jitter(rounds: Rounds<'_>) -> Finding {
+    let p99_9 = rounds
+        .version("p99.9 of the total", Unit::Nanoseconds, &|run| run.server.total.p99_9_ns as f64);
+    let times = rounds.version("p99.9 over the median", Unit::Ratio, &|run| {
+        run.server.total.p99_9_ns as f64 / total_median(run).max(1.0)
+    });
+    Finding::new(
         "jitter",
         "The jitter is pretty bad: 0.1 % take more than 136 µs, 2.3 times the median.",
         format!(
-            "0.1 % take more than {}, {here:.1} times the median; the slowest takes {}.",
-            us(p99_9),
-            us(max)
+            "0.1 % of the requests take more than {}, {} times the median.",
+            p99_9.show(),
+            times.show()
         ),
-        Some(is_near(here, there)),
-        &[("p99_9_over_median", here), ("original", there), ("max_ns", max)],
+        times.is_near(original::TOTAL_P99_9_NS / original::TOTAL_NS, SAME_FACTOR),
+        [p99_9, times],
     )
 }
 
-fn additivity(run: &RunFigures) -> Finding {
+fn additivity(rounds: Rounds<'_>) -> Finding {
     let names = ["parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
-    let sum: f64 = names.iter().map(|name| median(run, name)).sum();
-    let total = total_median(run);
-    finding(
+    let ratio = rounds.version("sum of medians over the total's", Unit::Ratio, &|run| {
+        names.iter().map(|name| share(run, name)).sum()
+    });
+    Finding::new(
         "additivity",
         "The medians of the phases add up to the median of the total.",
         format!(
-            "They add up to {} of {}; that quantiles do so is chance, so what is stacked here are \
-             means.",
-            us(sum),
-            us(total)
+            "The medians of the phases add up to {} of the total's; that quantiles do so is \
+             chance, so what is stacked here are means.",
+            ratio.show()
         ),
-        Some((sum / total.max(1.0) - 1.0).abs() <= 0.1),
-        &[("sum_of_medians_ns", sum), ("median_ns", total)],
+        ratio.is_near(1.0, ADDITIVE_FACTOR),
+        [ratio],
     )
 }
 
-/// The cost of TLS and HTTP/2, of the transports that were run.
-fn transports(runs: &[RunFigures]) -> Vec<Finding> {
-    let of = |name: &str| {
-        runs.iter().find(|run| {
-            let key = run.key;
-            key.operation == Operation::Version
-                && key.transport.name() == name
-                && key.hand_over == HAND_OVERS[0]
-        })
-    };
-    let plain = of("http1");
-    let added = |name: &str, text: &str, other: Option<&RunFigures>, there: f64| {
-        let added_there = there - original::TOTAL_NS;
-        let (Some(plain), Some(other)) = (plain, other) else {
-            let sentence = "This transport was not run.".to_owned();
-            return finding(name, text, sentence, None, &[]);
-        };
-        let (before, after) = (total_median(plain), total_median(other));
-        let in_write = median(other, "write") - median(plain, "write");
-        let part = |name: &str| other.server.transport_part(name).map_or(0, |part| part.p50_ns);
-        let (decrypt, encrypt) = (part("decrypt") as f64, part("encrypt") as f64);
-        finding(
-            name,
-            text,
-            format!(
-                "The total is {} here, {} more than over HTTP/1.1 without TLS; {} of that is in \
-                 the phase write, where encryption takes {}. Before the total, decryption takes {} \
-                 of receive, which is {}.",
-                us(after),
-                us(after - before),
-                us(in_write),
-                us(encrypt),
-                us(decrypt),
-                us(median(other, "receive"))
-            ),
-            Some(is_near(after / before.max(1.0), there / original::TOTAL_NS)),
-            &[
-                ("median_ns", after),
-                ("added_ns", after - before),
-                ("added_in_write_ns", in_write),
-                ("decrypt_ns", decrypt),
-                ("encrypt_ns", encrypt),
-                ("original_added_ns", added_there),
-            ],
-        )
-    };
-    vec![
-        added(
-            "tls",
-            "TLS adds 15 to 17 µs, all of it in writing: 77 µs.",
-            of("tls"),
-            original::TOTAL_TLS_NS,
-        ),
-        added(
-            "http2",
-            "HTTP/2 over TLS takes 79 µs, hardly more than HTTP/1.1 over TLS.",
-            of("http2"),
-            original::TOTAL_HTTP2_NS,
-        ),
-    ]
+/// The cost of a transport beside plain HTTP/1.1: its median, what it adds, and how many times as
+/// long a request takes.
+fn added(rounds: Rounds<'_>, transport: Transport) -> [Estimate; 3] {
+    let name = transport.title();
+    let of = (Operation::Version, transport);
+    let total = rounds.of((&format!("{name}, median"), Unit::Nanoseconds), of, &total_median);
+    let more = rounds.beside(
+        (&format!("{name}, added to HTTP/1.1"), Unit::Nanoseconds),
+        transport,
+        |plain, other| total_median(other) - total_median(plain),
+    );
+    let times = rounds.beside(
+        (&format!("{name}, over HTTP/1.1"), Unit::Ratio),
+        transport,
+        |plain, other| total_median(other) / total_median(plain).max(1.0),
+    );
+    [total, more, times]
+}
+
+fn tls(rounds: Rounds<'_>) -> Finding {
+    let [total, more, times] = added(rounds, Transport::Tls);
+    let in_write =
+        rounds.beside(("of that in write", Unit::Nanoseconds), Transport::Tls, |plain, other| {
+            median(other, "write") - median(plain, "write")
+        });
+    let sentence = format!(
+        "Over TLS the total is {}, {} more than without; {} of that is in the phase write. That is \
+         {} times the plain one, and {:.2} there.",
+        total.show(),
+        more.show(),
+        in_write.show(),
+        times.show(),
+        original::TOTAL_TLS_NS / original::TOTAL_NS
+    );
+    Finding::new(
+        "tls",
+        "TLS adds 15 to 17 µs, all of it in writing: 77 µs.",
+        sentence,
+        times.is_near(original::TOTAL_TLS_NS / original::TOTAL_NS, SAME_FACTOR),
+        [total, more, in_write, times],
+    )
+}
+
+fn http2(rounds: Rounds<'_>) -> Finding {
+    let [total, more, times] = added(rounds, Transport::Http2);
+    let tls = added(rounds, Transport::Tls)[2].clone();
+    let sentence = format!(
+        "HTTP/2 over TLS takes {}, {} more than HTTP/1.1 without TLS. That is {} times the plain \
+         one, and {:.2} there.",
+        total.show(),
+        more.show(),
+        times.show(),
+        original::TOTAL_HTTP2_NS / original::TOTAL_NS
+    );
+    let there = original::TOTAL_HTTP2_NS / original::TOTAL_NS;
+    let is_near_tls = tls.value().and_then(|tls| times.is_near(tls, SAME_FACTOR));
+    Finding::new(
+        "http2",
+        "HTTP/2 over TLS takes 79 µs, hardly more than HTTP/1.1 over TLS.",
+        sentence,
+        both(times.is_near(there, SAME_FACTOR), is_near_tls),
+        [total, more, times, tls],
+    )
 }
 
 /// The cost of the store, which the original did not look at.
-fn entities(
-    get: Option<&RunFigures>,
-    put: Option<&RunFigures>,
-    version: &RunFigures,
-) -> Option<Finding> {
-    let (get, put) = (get?, put?);
-    let of = |run: &RunFigures| (total_median(run), median(run, "execute"));
-    let ((get_total, get_execute), (put_total, put_execute)) = (of(get), of(put));
-    Some(finding(
-        "entities",
-        "The storage engine is not looked at: /_api/version does not touch it.",
-        format!(
-            "A GET of 100 bytes takes {}, {} of them in the store, a PUT {} and {}; without the \
-             store it is {}.",
-            us(get_total),
-            us(get_execute),
-            us(put_total),
-            us(put_execute),
-            us(total_median(version))
-        ),
-        None,
-        &[
-            ("get_median_ns", get_total),
-            ("get_execute_ns", get_execute),
-            ("put_median_ns", put_total),
-            ("put_execute_ns", put_execute),
-        ],
-    ))
+fn entities(rounds: Rounds<'_>) -> Finding {
+    let of = |operation: Operation| {
+        let title = operation.title();
+        let of = (operation, TRANSPORTS[0]);
+        let total = rounds.of((&format!("{title}, median"), Unit::Nanoseconds), of, &total_median);
+        let name = format!("{title}, in the store");
+        let store = rounds.of((&name, Unit::Nanoseconds), of, &|run| median(run, "execute"));
+        [total, store]
+    };
+    let ([get, get_store], [put, put_store]) = (of(Operation::Get), of(Operation::Put));
+    let sentence = format!(
+        "A GET of 100 bytes takes {}, {} of them in the store, a PUT {} and {}.",
+        get.show(),
+        get_store.show(),
+        put.show(),
+        put_store.show()
+    );
+    let original = "The storage engine is not looked at: /_api/version does not touch it.";
+    let figures = [get, get_store, put, put_store];
+    Finding::new("entities", original, sentence, None, figures).not_asked()
 }

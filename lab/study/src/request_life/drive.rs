@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use pellucid_account::Distribution;
 use pellucid_load::{
-    Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run,
+    Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run as load,
 };
+use pellucid_report::JudgedLoad;
 
 use super::figures::ServerFigures;
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
 use crate::error::StudyError;
+use crate::loads::judged;
 use crate::process::Process;
 use crate::profiled::Taken;
 
@@ -31,7 +33,7 @@ pub(crate) struct RunFigures {
     pub(crate) server: ServerFigures,
     /// From the first byte sent to the last byte received.
     pub(crate) client: Distribution,
-    pub(crate) requests_per_second: f64,
+    pub(crate) judged: JudgedLoad,
 }
 
 /// The process of a server.
@@ -61,6 +63,7 @@ impl ServerProcess {
         &mut self,
         operation: Operation,
         requests: u64,
+        run: usize,
     ) -> Result<RunFigures, StudyError> {
         self.load(operation, (requests / WARM_UP_ONE_IN).max(1))?;
         self.process.ask("begin")?;
@@ -69,11 +72,12 @@ impl ServerProcess {
         let server: ServerFigures = serde_json::from_str(&answer)
             .map_err(|error| StudyError::Step(format!("the server's figures: {error}")))?;
         let (transport, hand_over) = (self.plan.transport, self.plan.hand_over);
+        let key = RunKey { operation, transport, hand_over };
         Ok(RunFigures {
-            key: RunKey { operation, transport, hand_over },
+            key,
             server,
             client: client_side(&result),
-            requests_per_second: result.requests_per_second(),
+            judged: judged(key.title(), run, &result),
         })
     }
 
@@ -95,8 +99,9 @@ impl ServerProcess {
         options.timeout = TIMEOUT;
         options.sources = Some(Arc::new(Requests { operation, host }));
         self.plan.transport.set(&mut options);
-        let result =
-            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(|error| step(&error))?;
+        let result = load(&options, &mut |_| {})
+            .and_then(LoadResult::whole)
+            .map_err(|error| step(&error))?;
         let errors = result.errors.all();
         if errors > 0 || result.requests < requests {
             let (answered, hint) = (result.requests, result.first_error.unwrap_or_default());

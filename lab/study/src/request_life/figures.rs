@@ -106,12 +106,6 @@ impl ServerFigures {
         let phase = self.phases.iter().find(|phase| phase.name == name);
         phase.map_or(&self.total, |phase| &phase.distribution)
     }
-
-    /// The part of the transport with this name, if it occurred.
-    pub(crate) fn transport_part(&self, name: &str) -> Option<&Distribution> {
-        let part = self.transport_parts.iter().find(|part| part.name == name);
-        part.map(|part| &part.distribution)
-    }
 }
 
 /// At most `points_max` single requests, in their order: when each ended, and its value.
@@ -226,8 +220,9 @@ mod tests {
         assert!(has(&figures.points, 1 << 40));
         assert_eq!(figures.phases.len(), PHASES.len());
         assert_eq!(figures.transport_parts.len(), 1, "what never occurred is left out");
-        assert_eq!(figures.transport_part("encrypt").map(|part| part.max_ns), Some(49));
-        assert_eq!(figures.transport_parts[0].phase, "write");
+        let encrypt = &figures.transport_parts[0];
+        assert_eq!((encrypt.name.as_str(), encrypt.phase.as_str()), ("encrypt", "write"));
+        assert_eq!(encrypt.distribution.max_ns, 49);
         for phase in &figures.phases {
             assert!(phase.points.len() <= PHASE_POINTS_MAX && is_in_order(&phase.points));
             assert!(phase.points.len() > PHASE_POINTS_MAX / 2, "{}", phase.name);

@@ -17,15 +17,20 @@ mod plan;
 use std::io::{BufRead, Write};
 
 use pellucid_clock::Clock;
+use pellucid_report::Finding;
 
 pub use self::plan::RequestLifeOptions;
 
+use self::conclusions::Rounds;
 use self::drive::{RunFigures, ServerProcess};
 use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYTES};
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study};
+use crate::study::{Context, Outcome, Scale, Study, answer};
+
+/// The findings that answer the question: the total, its largest part, and what adds to it.
+const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
 
 /// The study.
 #[derive(Debug)]
@@ -73,21 +78,31 @@ impl Study for RequestLife {
             return Err(StudyError::Options("--requests is at least 1".to_owned()));
         }
         let folder = make_folder(self.options.data.as_deref())?;
-        let (mut runs, mut profiles) = (Vec::new(), None);
-        for hand_over in HAND_OVERS {
-            for transport in TRANSPORTS {
-                let name = format!("{}, hand-over {}", transport.title(), hand_over.name());
-                let data = folder.path().join(format!("{}-{}", transport.name(), hand_over.name()));
-                let plan = ServerPlan { data, transport, hand_over };
-                let program = context.child.clone();
-                let (measured, taken) =
-                    context.step(&name, |say| measure(&program, plan, requests, say))?;
-                runs.extend(measured);
-                // Those of the first server: requests over plain HTTP/1.1, handed over by need.
-                profiles.get_or_insert(taken);
+        let (mut rounds, mut profiles) = (Vec::<Vec<RunFigures>>::new(), None);
+        let repeated = self.options.scale.repeats().run(|round| {
+            // Findings are about what is handed over by need; the other ways are run once.
+            let hand_overs = if round == 0 { &HAND_OVERS[..] } else { &HAND_OVERS[..1] };
+            let mut runs = Vec::new();
+            for hand_over in hand_overs {
+                for transport in TRANSPORTS {
+                    let way = hand_over.name();
+                    let name = format!("Run {}: {}, hand-over {way}", round + 1, transport.title());
+                    let data = format!("{}-{way}-{round}", transport.name());
+                    let data = folder.path().join(data);
+                    let plan = ServerPlan { data, transport, hand_over: *hand_over };
+                    let program = context.child.clone();
+                    let (measured, taken) = context
+                        .step(&name, |say| measure(&program, plan, (requests, round + 1), say))?;
+                    runs.extend(measured);
+                    // Those of the first server: requests over plain HTTP/1.1, handed over by need.
+                    profiles.get_or_insert(taken);
+                }
             }
-        }
-        let mut outcome = outcome(&runs, requests);
+            rounds.push(runs);
+            Ok(conclusions::findings(Rounds(&rounds)).iter().all(Finding::is_told))
+        })?;
+        let mut outcome = outcome(&rounds, requests);
+        outcome.notes.insert(0, repeated.note());
         profiles.unwrap_or_default().put_into(&mut outcome);
         Ok(outcome)
     }
@@ -97,14 +112,14 @@ impl Study for RequestLife {
 fn measure(
     program: &[std::ffi::OsString],
     plan: ServerPlan,
-    requests: u64,
+    (requests, run): (u64, usize),
     say: &mut dyn FnMut(&str),
 ) -> Result<(Vec<RunFigures>, Taken), StudyError> {
     let mut server = ServerProcess::start(program, plan)?;
     server.fill()?;
     let mut runs = Vec::new();
     for operation in OPERATIONS {
-        let run = server.measure(operation, requests)?;
+        let run = server.measure(operation, requests, run)?;
         let (median, p99) = (run.server.total.p50_ns, run.server.total.p99_ns);
         say(&format!(
             "  {}: median {:.1} µs, 99 % {:.1} µs, client's median {:.1} µs",
@@ -120,18 +135,22 @@ fn measure(
     Ok((runs, profiles))
 }
 
-fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
+fn outcome(rounds: &[Vec<RunFigures>], requests: u64) -> Outcome {
+    let runs = rounds.first().map_or(&[][..], |runs| runs);
     let clock = Clock::system();
     let rate = clock.ticks_per_second() as f64 / 1e6;
     let clock = format!("{} at {rate:.1} MHz", clock.source().name());
     let listed = |names: Vec<&str>| names.join(", ");
-    let lost: u64 = runs.iter().map(|run| run.server.lost).sum();
+    let lost: u64 = rounds.iter().flatten().map(|run| run.server.lost).sum();
+    let findings = conclusions::findings(Rounds(rounds));
     let mut notes = vec![
         "Requests go out one after the other on one connection, so there is no queueing but that \
          of hand-overs; what many connections add is shown by `pellucid demo` and `pellucid load`."
             .to_owned(),
         "Client and server share the machine: where it has few cores, each wake-up of one may wait \
          for the other."
+            .to_owned(),
+        "Charts and tables are those of the first run of each kind; the findings are of all runs."
             .to_owned(),
     ];
     if lost > 0 {
@@ -156,7 +175,10 @@ fn outcome(runs: &[RunFigures], requests: u64) -> Outcome {
             ("value bytes".to_owned(), VALUE_BYTES.to_string()),
             ("clock".to_owned(), clock.clone()),
         ],
-        findings: conclusions::findings(runs),
+        answer: answer(&findings, &ANSWERS),
+        picture: Some(charts::picture(runs)),
+        loads: rounds.iter().flatten().map(|run| run.judged.clone()).collect(),
+        findings,
         sections: charts::sections(runs, &clock),
         profiles: Vec::new(),
         notes,

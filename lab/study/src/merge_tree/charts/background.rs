@@ -43,6 +43,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       the next. Values stay in the journal, so only heads move. Merging and block \
                       building are timed by samples, all else every time."
                 .to_owned(),
+        part: None,
         charts: vec![
             files(source),
             stages(source),

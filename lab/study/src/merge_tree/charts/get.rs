@@ -11,18 +11,6 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
     let track = &source.track;
     let head = part_mean(track, GET, "ledger");
     let body = part_mean(track, GET, "journal_read");
-    let rest = less(&total_mean(track, GET), &[&head, &body]);
-    let parts = source.areas(
-        ("get_parts", "GET: head time and body time"),
-        "Mean time of the GETs that found their object, by their own accounts: the head is looked \
-         up in the ledger, the body read from the journal.",
-        Unit::Nanoseconds,
-        vec![
-            Series::new("head (ledger)", head.clone()),
-            Series::new("body (journal)", body.clone()),
-            Series::new("rest", rest),
-        ],
-    );
     let share = source.areas(
         ("get_shares", "GET: shares of head and body"),
         "The same as shares of both together.",
@@ -34,9 +22,29 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
         description: "A GET looks the key up in the ledger and then reads one record of the \
                       journal, whose checksum, key and number it compares."
             .to_owned(),
-        charts: vec![parts, share, steps(source), sources(source)],
+        part: None,
+        charts: vec![parts(source), share, steps(source), sources(source)],
         groups: Vec::new(),
     }
+}
+
+/// Head, body and the rest over time.
+pub(super) fn parts(source: &Source<'_>) -> pellucid_report::Chart {
+    let track = &source.track;
+    let head = part_mean(track, GET, "ledger");
+    let body = part_mean(track, GET, "journal_read");
+    let rest = less(&total_mean(track, GET), &[&head, &body]);
+    source.areas(
+        ("get_parts", "GET: head time and body time"),
+        "Mean time of the GETs that found their object, by their own accounts: the head is looked \
+         up in the ledger, the body read from the journal.",
+        Unit::Nanoseconds,
+        vec![
+            Series::new("head (ledger)", head),
+            Series::new("body (journal)", body),
+            Series::new("rest", rest),
+        ],
+    )
 }
 
 fn steps(source: &Source<'_>) -> pellucid_report::Chart {

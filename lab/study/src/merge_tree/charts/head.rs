@@ -43,6 +43,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       other, from the youngest level down. Missing are objects that are about to \
                       be made: their PUT asks for the head first."
                 .to_owned(),
+        part: None,
         charts: vec![times, found],
         groups: Vec::new(),
     }
@@ -57,6 +58,7 @@ pub(super) fn files_section(source: &Source<'_>) -> ChartSection {
                       to look into. The engine has no cache of blocks: memory means the page \
                       cache. Nor has it one of recent keys."
             .to_owned(),
+        part: None,
         charts: vec![
             steps_over_time(source),
             steps_by_level(source),

@@ -40,6 +40,11 @@ pub(super) fn sections(source: &Source<'_>) -> Vec<ChartSection> {
     ]
 }
 
+/// Head and body of a GET over time: the picture of the study.
+pub(super) fn picture(source: &Source<'_>) -> Chart {
+    Chart { name: "picture".to_owned(), ..get::parts(source) }
+}
+
 impl Source<'_> {
     fn moments(&self) -> Vec<Moment> {
         let moment = |at_seconds| Moment { at_seconds, label: OUTGROWN.to_owned() };

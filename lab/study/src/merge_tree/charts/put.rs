@@ -15,6 +15,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
                       which the original calls the ledger cache. One in 128 waits until it is on \
                       the medium."
             .to_owned(),
+        part: None,
         charts: vec![parts(source), samples(source), durable(source), stalls(source)],
         groups: Vec::new(),
     }

@@ -38,6 +38,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
         description: "GETs and PUTs in equal parts on objects of a few KiB, with three or four \
                       HEADs each; most PUTs are new objects."
             .to_owned(),
+        part: None,
         charts: vec![requests, sizes(source), disk(source), processor(source)],
         groups: Vec::new(),
     }

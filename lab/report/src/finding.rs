@@ -1,0 +1,383 @@
+//! Findings: what an original concluded, held against figures of several runs.
+//!
+//! One run proves nothing: the next may say the opposite. So a figure keeps the values of all its
+//! runs, and a claim is judged only where the whole interval in which their mean lies is on one
+//! side of the border, with a margin. Elsewhere it cannot be told.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chart::Unit;
+
+/// Runs below which nothing is told: two say nothing of how far a third would be off.
+pub const RUNS_MIN: usize = 3;
+/// Samples of a profile below which a share of them tells nothing: with so many, a share of a half
+/// is off by 7 % of the whole in one of twenty profiles.
+pub const SAMPLES_MIN: u64 = 200;
+/// The distance from a border, as a share of it, within which nothing is told: machines change by
+/// so much from one day to the next.
+const MARGIN: f64 = 0.05;
+/// Student's t for 95 % on both sides, by degrees of freedom from 2 on; the last one stands for all
+/// beyond.
+const STUDENT_T: [f64; 14] = [
+    4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+    2.131,
+];
+
+/// The outcome of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// The figures say what the original says.
+    Confirmed,
+    /// They say something else.
+    NotConfirmed,
+    /// There are too few runs, or they differ too much.
+    CannotBeTold,
+    /// The original has no claim on it.
+    NotAsked,
+}
+
+impl Judgement {
+    /// The judgement of a claim: whether it holds, or nothing where that cannot be told.
+    #[must_use]
+    pub fn of(holds: Option<bool>) -> Judgement {
+        match holds {
+            Some(true) => Judgement::Confirmed,
+            Some(false) => Judgement::NotConfirmed,
+            None => Judgement::CannotBeTold,
+        }
+    }
+
+    /// The words for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Judgement::Confirmed => "confirmed",
+            Judgement::NotConfirmed => "not confirmed here",
+            Judgement::CannotBeTold => "cannot be told",
+            Judgement::NotAsked => "not asked there",
+        }
+    }
+}
+
+/// True if both hold, false if one does not, and nothing where that cannot be told.
+#[must_use]
+pub fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+/// True if one of both holds, false if none does, and nothing where that cannot be told.
+#[must_use]
+pub fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    both(one.map(|holds| !holds), other.map(|holds| !holds)).map(|holds| !holds)
+}
+
+/// The source of the values of an [`Estimate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Each run has measured it.
+    Runs,
+    /// Each stretch of one run has measured it.
+    Stretches,
+    /// It was counted, and another count would be the same.
+    Count,
+}
+
+/// A figure with the value of each run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The name for people, such as `p99 of PUT`.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: Unit,
+    /// The source of the values.
+    pub source: Source,
+    /// The values.
+    pub values: Vec<f64>,
+    /// The samples behind the values, for shares of a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+}
+
+impl Estimate {
+    /// A figure of several runs; of those that have none, none.
+    #[must_use]
+    pub fn of_runs(
+        name: impl Into<String>,
+        unit: Unit,
+        values: impl IntoIterator<Item = Option<f64>>,
+    ) -> Estimate {
+        let values = values.into_iter().flatten().filter(|value| value.is_finite());
+        let (name, source) = (name.into(), Source::Runs);
+        Estimate { name, unit, source, values: values.collect(), samples: None }
+    }
+
+    /// A figure that was counted.
+    #[must_use]
+    pub fn counted(name: impl Into<String>, unit: Unit, value: f64) -> Estimate {
+        let mut estimate = Estimate::of_runs(name, unit, [Some(value)]);
+        estimate.source = Source::Count;
+        estimate
+    }
+
+    /// The same, of stretches of one run.
+    #[must_use]
+    pub fn in_stretches(mut self) -> Estimate {
+        self.source = Source::Stretches;
+        self
+    }
+
+    /// The same, as a share of so many samples.
+    #[must_use]
+    pub fn of_samples(mut self, samples: u64) -> Estimate {
+        self.samples = Some(samples);
+        self
+    }
+
+    /// The median.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => None,
+            length if length % 2 == 1 => Some(sorted[middle]),
+            _ => Some(sorted[middle - 1].midpoint(sorted[middle])),
+        }
+    }
+
+    /// The least and the greatest value.
+    #[must_use]
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let first = *self.values.first()?;
+        let wider =
+            |(least, greatest): (f64, f64), value: &f64| (least.min(*value), greatest.max(*value));
+        Some(self.values.iter().fold((first, first), wider))
+    }
+
+    /// The interval in which the mean of many runs lies, in 19 of 20 cases; nothing if there are
+    /// too few runs or samples.
+    #[must_use]
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        if self.source == Source::Count {
+            return self.range();
+        }
+        let count = self.values.len();
+        if count < RUNS_MIN || self.samples.is_some_and(|samples| samples < SAMPLES_MIN) {
+            return None;
+        }
+        let mean = self.values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = self.values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = (squares / (count - 1) as f64 / count as f64).sqrt();
+        let student_t = STUDENT_T[(count - RUNS_MIN).min(STUDENT_T.len() - 1)];
+        Some((mean - error * student_t, mean + error * student_t))
+    }
+
+    /// True if it is above the border, false if it is below; nothing where that cannot be told.
+    #[must_use]
+    pub fn is_above(&self, border: f64) -> Option<bool> {
+        let (least, greatest) = self.interval()?;
+        let margin = if self.source == Source::Count { 0.0 } else { border.abs() * MARGIN };
+        match () {
+            () if least > border + margin => Some(true),
+            () if greatest < border - margin => Some(false),
+            // A count is on either side.
+            () if self.source == Source::Count => Some(least > border),
+            () => None,
+        }
+    }
+
+    /// True if it is below the border.
+    #[must_use]
+    pub fn is_below(&self, border: f64) -> Option<bool> {
+        self.is_above(border).map(|is_above| !is_above)
+    }
+
+    /// True if it lies within this factor of another value.
+    #[must_use]
+    pub fn is_near(&self, other: f64, factor: f64) -> Option<bool> {
+        both(self.is_above(other / factor), self.is_below(other * factor))
+    }
+
+    /// The value as text, or that there is none.
+    #[must_use]
+    pub fn show(&self) -> String {
+        self.value().map_or_else(|| "not known".to_owned(), |value| self.unit.show(value))
+    }
+
+    /// The spread as text: `1.93 to 3.41 in 5 runs`.
+    #[must_use]
+    pub fn spread(&self) -> String {
+        let Some((least, greatest)) = self.range() else { return "no run has it".to_owned() };
+        let (count, named) = match self.source {
+            Source::Count => return "counted".to_owned(),
+            Source::Runs => (self.values.len(), "run"),
+            Source::Stretches => (self.values.len(), "stretch"),
+        };
+        let plural = match (count, self.source) {
+            (1, _) => "",
+            (_, Source::Stretches) => "es",
+            _ => "s",
+        };
+        let mut text = match count {
+            1 => format!("1 {named}"),
+            _ => {
+                let (least, greatest) = (self.unit.show(least), self.unit.show(greatest));
+                format!("{least} to {greatest} in {count} {named}{plural}")
+            }
+        };
+        if let Some(samples) = self.samples {
+            text.push_str(&format!(", {samples} samples"));
+        }
+        text
+    }
+}
+
+/// One conclusion: what was found elsewhere, and what the figures of this study say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A name for programs, in snake case.
+    pub name: String,
+    /// The conclusion of the original study.
+    pub original: String,
+    /// The reading of the figures of this one, in a sentence.
+    pub sentence: String,
+    /// The outcome of the original's claim.
+    pub judgement: Judgement,
+    /// The figures behind the sentence.
+    pub figures: Vec<Estimate>,
+}
+
+impl Finding {
+    /// A finding on a claim, which holds or not, or cannot be told.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        original: impl Into<String>,
+        sentence: impl Into<String>,
+        holds: Option<bool>,
+        figures: impl Into<Vec<Estimate>>,
+    ) -> Finding {
+        Finding {
+            name: name.into(),
+            original: original.into(),
+            sentence: sentence.into(),
+            judgement: Judgement::of(holds),
+            figures: figures.into(),
+        }
+    }
+
+    /// The same, of what the original did not look at.
+    #[must_use]
+    pub fn not_asked(mut self) -> Finding {
+        self.judgement = Judgement::NotAsked;
+        self
+    }
+
+    /// True unless more runs might tell it.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        match self.judgement {
+            Judgement::CannotBeTold => {
+                self.figures.iter().all(|figure| figure.source == Source::Count)
+            }
+            Judgement::NotAsked => self.figures.iter().all(|figure| figure.interval().is_some()),
+            Judgement::Confirmed | Judgement::NotConfirmed => true,
+        }
+    }
+}
+
+/// One load of a study, and the worth of its figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JudgedLoad {
+    /// The load.
+    pub name: String,
+    /// The number of the run, from 1.
+    pub run: usize,
+    /// The rate that was asked for; none in a closed loop.
+    pub offered_per_second: Option<f64>,
+    /// The rate at which it was answered.
+    pub answered_per_second: f64,
+    /// The 99th percentile of the response time, in nanoseconds; none where only sums are known.
+    pub p99_ns: Option<f64>,
+    /// The verdict, such as `stable`.
+    pub verdict: String,
+    /// The evidence for it.
+    pub evidence: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(values: &[f64]) -> Estimate {
+        Estimate::of_runs("x", Unit::Ratio, values.iter().map(|value| Some(*value)))
+    }
+
+    /// Ratios of p99 of single runs, 2.80 and 0.36 of the same thing, once stood as findings.
+    #[test]
+    fn runs_that_differ_tell_nothing() {
+        assert_eq!(runs(&[2.80]).is_above(1.0), None, "one run");
+        assert_eq!(runs(&[2.80, 2.81]).is_above(1.0), None, "two runs");
+        assert_eq!(runs(&[2.80, 0.36, 1.1]).is_above(1.0), None);
+        assert_eq!(runs(&[2.80, 2.70, 2.75]).is_above(1.0), Some(true));
+        assert_eq!(runs(&[0.5, 0.52, 0.51]).is_above(1.0), Some(false));
+        // A connection pool's 0.92 of two runs was held against 0.95.
+        assert_eq!(runs(&[0.92, 0.92]).is_above(0.95), None);
+        assert_eq!(runs(&[0.92, 0.92, 0.92]).is_above(0.95), None, "within the margin");
+        assert_eq!(runs(&[0.8, 0.8, 0.8]).is_above(0.95), Some(false));
+    }
+
+    /// 16 samples of a profile made a share that stood as a finding.
+    #[test]
+    fn few_samples_tell_nothing() {
+        let share = |samples| runs(&[0.5, 0.51, 0.52]).of_samples(samples);
+        assert_eq!(share(16).is_above(0.3), None);
+        assert_eq!(share(SAMPLES_MIN).is_above(0.3), Some(true));
+        assert!(share(16).spread().ends_with("in 3 runs, 16 samples"), "{}", share(16).spread());
+    }
+
+    #[test]
+    fn a_count_is_told_at_once() {
+        let counted = Estimate::counted("x", Unit::Count, 3.0);
+        assert_eq!((counted.is_above(2.0), counted.is_above(3.0)), (Some(true), Some(false)));
+        assert_eq!((counted.show(), counted.spread()), ("3".to_owned(), "counted".to_owned()));
+    }
+
+    #[test]
+    fn claims_combine() {
+        assert_eq!(both(Some(true), None), None);
+        assert_eq!(both(Some(false), None), Some(false));
+        assert_eq!(either(Some(true), None), Some(true));
+        assert_eq!(either(Some(false), None), None);
+        assert_eq!(either(Some(false), Some(false)), Some(false));
+        assert_eq!(runs(&[1.0, 1.0, 1.01]).is_near(1.1, 1.25), Some(true));
+    }
+
+    #[test]
+    fn the_spread_is_told() {
+        assert_eq!(runs(&[3.0, 1.0, 2.0]).spread(), "1.00 to 3.00 in 3 runs");
+        assert_eq!(runs(&[4.0, 1.0]).in_stretches().spread(), "1.00 to 4.00 in 2 stretches");
+        assert_eq!(runs(&[4.0, 1.0]).show(), "2.50");
+        assert_eq!(runs(&[]).show(), "not known");
+        let gaps = Estimate::of_runs("x", Unit::Ratio, [None, Some(f64::NAN), Some(2.0)]);
+        assert_eq!((gaps.values.as_slice(), gaps.spread().as_str()), (&[2.0][..], "1 run"));
+    }
+
+    #[test]
+    fn more_runs_may_tell_what_cannot_be_told() {
+        let finding = |holds, values: &[f64]| Finding::new("f", "", "", holds, [runs(values)]);
+        assert!(finding(Some(true), &[]).is_told() && !finding(None, &[]).is_told());
+        let counted = Finding::new("f", "", "", None, [Estimate::counted("x", Unit::Count, 1.0)]);
+        assert!(counted.is_told(), "another count would be the same");
+        assert!(!finding(None, &[1.0]).not_asked().is_told());
+        assert!(finding(None, &[1.0, 1.0, 1.0]).not_asked().is_told());
+        assert_eq!(finding(None, &[]).judgement.name(), "cannot be told");
+    }
+}

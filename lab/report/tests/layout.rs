@@ -1,0 +1,121 @@
+//! Pages fit their screens: on a telephone and on a desk, light and dark, closed and open.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod browser;
+mod long_report;
+mod sample;
+
+use browser::{after_sized, title_of};
+use pellucid_report::{
+    FlameGraph, FlameSample, FlameUnit, StudyReport, flame_html, html, study_html,
+};
+
+/// The greatest height of a page as it opens, on a desk.
+const HEIGHT_MAX: u32 = 12_000;
+const WIDTHS: [u32; 2] = [400, 1_280];
+/// Names a folder of reports as JSON, which are looked at beside the one that is made up.
+const REPORTS_VARIABLE: &str = "PELLUCID_REPORTS";
+
+/// Lists misfits: a document that is too wide, labels beyond their card, figures that are cut,
+/// cards alone in half a row, and tables that are wider than their place and do not say so.
+const LOOK: &str = "
+    var bad = [], root = document.documentElement, height = 0;
+    setTimeout(function () {
+      height = root.scrollHeight;
+      document.querySelectorAll('details').forEach(function (all) { all.open = true; });
+    }, 200);
+    setTimeout(function () {
+      function name(node) {
+        var figure = node.closest('figure, .folded, .card');
+        var heading = figure && figure.querySelector('h2, h3');
+        var text = node.textContent.trim().slice(0, 40);
+        return (heading ? heading.textContent : '?').slice(0, 60) + ': ' + text;
+      }
+      if (root.scrollWidth > innerWidth) bad.push('the page is ' + root.scrollWidth + ' wide');
+      document.querySelectorAll('.scroll').forEach(function (table) {
+        var says = getComputedStyle(table, '::before').content.indexOf('scroll sideways') >= 0;
+        if (table.scrollWidth > table.clientWidth + 1 && !says) {
+          bad.push('a table scrolls: ' + name(table));
+        }
+      });
+      document.querySelectorAll('svg text').forEach(function (text) {
+        var card = text.closest('.card').getBoundingClientRect(), at = text.getBoundingClientRect();
+        if (!at.width || text.closest('svg.flame')) return;
+        if (at.left < card.left - 1 || at.right > card.right + 1) {
+          bad.push('beyond its card: ' + name(text));
+        }
+      });
+      document.querySelectorAll('td, dd, .answer li').forEach(function (cell) {
+        var is_cut = cell.clientWidth && cell.scrollWidth > cell.clientWidth + 1;
+        if (is_cut) bad.push('cut: ' + name(cell));
+      });
+      var halves = {};
+      document.querySelectorAll('.charts > *').forEach(function (card) {
+        var at = card.getBoundingClientRect(), row = card.parentNode.getBoundingClientRect();
+        var key = Math.round(row.top) + ' ' + Math.round(at.top);
+        halves[key] = (halves[key] || 0) + at.width / row.width;
+      });
+      Object.keys(halves).forEach(function (key) {
+        if (halves[key] < 0.9) bad.push('a card alone in half a row');
+      });
+      document.title = JSON.stringify([height, bad.slice(0, 12)]);
+      parent.document.title = document.title;
+    }, 600);";
+
+/// The height of a page and its misfits, on a screen of this width.
+fn look(page: &str, width: u32) -> (u32, Vec<String>) {
+    let shown = after_sized(page, LOOK, width);
+    let title = title_of(&shown).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}"))
+}
+
+fn assert_fits(name: &str, page: &str) {
+    for width in WIDTHS {
+        let (height, bad) = look(page, width);
+        assert_eq!(bad, Vec::<String>::new(), "{name} at {width} pixels");
+        assert!(width < 1_000 || height < HEIGHT_MAX, "{name}: {height} pixels high at {width}");
+    }
+}
+
+#[test]
+fn the_page_of_a_study_fits_a_telephone_and_a_desk() {
+    assert_fits("made up", &study_html(&long_report::study()));
+    let Some(folder) = std::env::var_os(REPORTS_VARIABLE) else { return };
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let report: StudyReport = serde_json::from_str(&text).unwrap();
+            assert_fits(&report.name, &study_html(&report));
+        }
+    }
+}
+
+#[test]
+fn the_page_of_a_load_fits_a_telephone_and_a_desk() {
+    assert_fits("load", &html(&sample::report(&["PUT", "GET"], 20_000)));
+}
+
+/// The pages of profiles, which a server draws as well.
+#[test]
+fn the_page_of_a_profile_fits_a_telephone_and_a_desk() {
+    let names = ["pellucid_http::event_loop::EventLoop<S>::run", "pellucid_engine::write::put"];
+    let names = names.map(str::to_owned).to_vec();
+    let mut graph = FlameGraph::new("Processor time".to_owned(), FlameUnit::Nanoseconds, names);
+    graph.duration_ns = 60_000_000_000;
+    graph.shares = vec![("entity_put execute".to_owned(), "engine journal".to_owned(), 3e9)];
+    for at in 0..600_u64 {
+        let root = ["entity_put execute", "job compaction"][(at % 2) as usize];
+        let at_ns = at * 100_000_000 + 1;
+        graph.add(&FlameSample { root, stack: &[0, 1], amount: 5e6, at_ns }, false);
+    }
+    assert_fits("profile", &flame_html(&graph));
+}
+
+/// The look itself finds misfits.
+#[test]
+fn misfits_are_seen() {
+    let page = study_html(&long_report::study());
+    let wide = page.replace("</main>", "<p class=\"answer\"><svg width=\"900\"></svg></p></main>");
+    assert!(look(&wide, 400).1.iter().any(|bad| bad.contains("wide")));
+}

@@ -1,0 +1,152 @@
+//! The conclusions of the original, held against the runs.
+
+use pellucid_report::{Estimate, Finding, Unit, both, either};
+
+use super::load::{P99, Work};
+use super::nodes::Whose;
+use super::{ClusterRun, Row};
+use crate::loads::{has_times, has_work};
+
+/// Forwarding is everything if it costs more than this.
+const EVERYTHING: f64 = 2.5;
+/// Three cost more than one from this on.
+const MORE: f64 = 1.25;
+/// Missing keys are slow from this on.
+const SLOW: f64 = 1.2;
+/// Nodes share evenly if none is further from a third than this share of it.
+const EVEN: f64 = 0.05;
+
+/// A figure of a row, if its load may stand for it.
+type Figure = fn(&Row) -> Option<f64>;
+
+fn processor_ns(row: &Row) -> Option<f64> {
+    has_work(&row.loaded.judged).then_some(row.processor_ns)
+}
+
+fn p99_ns(row: &Row) -> Option<f64> {
+    has_times(&row.loaded.judged).then(|| row.loaded.at(P99))
+}
+
+impl ClusterRun {
+    /// Of each round, a figure of one load over that of another.
+    fn ratio(&self, name: String, of: Figure, pair: [(Work, Whose); 2]) -> Estimate {
+        let ratios = self.rounds.iter().map(|rows| {
+            let [one, other] = pair.map(|(work, whose)| {
+                of(rows.iter().find(|row| (row.work, row.whose) == (work, whose))?)
+            });
+            Some(one? / other?)
+        });
+        Estimate::of_runs(name, Unit::Ratio, ratios)
+    }
+
+    fn against(&self, (name, of): (&str, Figure), work: Work, pair: [Whose; 2]) -> Estimate {
+        let [one, other] = pair.map(|whose| (work, whose));
+        self.ratio(format!("{}: {name}", work.title()), of, [one, other])
+    }
+
+    /// Of each round, the 99th percentile with missing keys over that without, in the middle one
+    /// of the kinds of load.
+    fn missing(&self) -> Estimate {
+        let ratios = self.rounds.iter().map(|rows| {
+            let p99 = |work, whose| {
+                p99_ns(rows.iter().find(|row| (row.work, row.whose) == (work, whose))?)
+            };
+            let of = |whose| Some(p99(Work::GetMissing, whose)? / p99(Work::Get, whose)?);
+            let mut ratios: Vec<f64> = Whose::ALL.into_iter().filter_map(of).collect();
+            ratios.sort_by(f64::total_cmp);
+            ratios.get(ratios.len() / 2).copied()
+        });
+        Estimate::of_runs("p99 with missing keys over p99 without", Unit::Ratio, ratios)
+    }
+}
+
+pub(super) fn findings(measured: &ClusterRun) -> Vec<Finding> {
+    vec![forwarding(measured), three_and_one(measured), missing(measured), shares(measured)]
+}
+
+fn forwarding(measured: &ClusterRun) -> Finding {
+    let pair = [Whose::Others, Whose::Own];
+    let of = |figure| [Work::Put, Work::Get].map(|work| measured.against(figure, work, pair));
+    let [put, get] = of(("processor time, forwarded over own", processor_ns));
+    let [put_p99, get_p99] = of(("p99, forwarded over own", p99_ns));
+    let sentence = format!(
+        "A forwarded PUT costs {} times the processor time of one of the node's own, all nodes \
+         together, and a GET {} times. p99: {} for PUT, {} for GET.",
+        put.show(),
+        get.show(),
+        told_ratio(&put_p99),
+        told_ratio(&get_p99),
+    );
+    Finding::new(
+        "forwarding_is_everything",
+        "The local write took 2.67 % of the samples; the client of HTTP that forwards took most \
+         of the processor time and 80 % of the allocations.",
+        sentence,
+        either(put.is_above(EVERYTHING), get.is_above(EVERYTHING)),
+        [put, get, put_p99, get_p99],
+    )
+}
+
+/// A ratio, or that nothing tells it from one.
+fn told_ratio(ratio: &Estimate) -> String {
+    match ratio.is_above(1.0) {
+        Some(_) => format!("{} times", ratio.show()),
+        None => "no difference can be told".to_owned(),
+    }
+}
+
+fn three_and_one(measured: &ClusterRun) -> Finding {
+    let of = |name, whose| {
+        let figure = (name, processor_ns as Figure);
+        [Work::Put, Work::Get].map(|work| measured.against(figure, work, [whose, Whose::Alone]))
+    };
+    let [direct_put, direct_get] =
+        of("processor time, each owner directly over one node alone", Whose::Direct);
+    let [put, get] = of("processor time, all keys of one over one node alone", Whose::All);
+    let sentence = format!(
+        "Against a node alone, three that share the keys take {} (PUT) and {} (GET) times the \
+         processor time of a request if each owner is asked directly, and {} and {} times if one \
+         is asked for all.",
+        direct_put.show(),
+        direct_get.show(),
+        put.show(),
+        get.show()
+    );
+    Finding::new(
+        "three_cost_more_than_one",
+        "Latencies of PUT were higher than those of the node alone before, because of the \
+         requests to the other nodes.",
+        sentence,
+        both(put.is_above(MORE), get.is_above(1.0)),
+        [direct_put, direct_get, put, get],
+    )
+}
+
+fn missing(measured: &ClusterRun) -> Finding {
+    let missing = measured.missing();
+    Finding::new(
+        "missing_keys_are_slow",
+        "With 30 % of the keys missing, the 99th percentile of GET was 203 ms instead of 2 ms.",
+        format!(
+            "With 30 % of the keys missing, the 99th percentile is {} times that of keys that are \
+             there, in the middle one of the kinds of load.",
+            missing.show()
+        ),
+        missing.is_above(SLOW),
+        [missing],
+    )
+}
+
+fn shares(measured: &ClusterRun) -> Finding {
+    let keys: u64 = measured.shares.iter().sum();
+    let thirds = measured.shares.iter().map(|share| *share as f64 * 3.0 / keys.max(1) as f64);
+    let furthest = thirds.map(|third| (third - 1.0).abs()).fold(0.0, f64::max);
+    let furthest = Estimate::counted("furthest from a third", Unit::Share, furthest);
+    Finding::new(
+        "nodes_share_evenly",
+        "Each of the three nodes held about 507 MB of 1.5 GB.",
+        format!("No node's share is further than {} from a third.", furthest.show()),
+        furthest.is_below(EVEN),
+        [furthest],
+    )
+}

@@ -1,0 +1,54 @@
+//! The runs of one load on one engine, together.
+
+use hdrhistogram::Histogram;
+use pellucid_report::{Estimate, Unit};
+
+use super::measure::Row;
+use super::plan::Engine;
+use super::work::Work;
+
+/// See the module; there is at least one run.
+pub(super) struct Loads<'a> {
+    pub(super) engine: Engine,
+    rows: Vec<&'a Row>,
+}
+
+impl<'a> Loads<'a> {
+    /// The runs among `rows` of this engine and work, if there are any.
+    pub(super) fn of(rows: &'a [Row], engine: Engine, work: Work) -> Option<Loads<'a>> {
+        let rows = rows.iter().filter(|row| (row.engine, row.work) == (engine, work));
+        let rows: Vec<&Row> = rows.collect();
+        (!rows.is_empty()).then_some(Loads { engine, rows })
+    }
+
+    /// The first run, which charts of single requests show.
+    pub(super) fn first(&self) -> &'a Row {
+        self.rows[0]
+    }
+
+    /// The runs, in order.
+    pub(super) fn rows(&self) -> &[&'a Row] {
+        &self.rows
+    }
+
+    /// The response times of all runs, in nanoseconds.
+    pub(super) fn times(&self) -> Histogram<u64> {
+        let mut times = self.rows[0].result.response_time.clone();
+        for row in &self.rows[1..] {
+            // All of them come from the same generator; one of other bounds would be left out.
+            let _ = times.add(&row.result.response_time);
+        }
+        times
+    }
+
+    /// A figure of each run that has it.
+    pub(super) fn estimate(
+        &self,
+        name: &str,
+        unit: Unit,
+        of: impl Fn(&Row) -> Option<f64>,
+    ) -> Estimate {
+        let name = format!("{}: {name}", self.engine.name());
+        Estimate::of_runs(name, unit, self.rows.iter().map(|row| of(row)))
+    }
+}

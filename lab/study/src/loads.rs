@@ -1,0 +1,47 @@
+//! Loads and their verdicts: which of them may stand for the server.
+
+use pellucid_load::{Figures, LoadResult, Verdict, judge};
+use pellucid_report::JudgedLoad;
+
+/// Judges a load of the generator within this process.
+pub(crate) fn judged(name: impl Into<String>, run: usize, result: &LoadResult) -> JudgedLoad {
+    let judgement = judge(&Figures::of(result));
+    JudgedLoad {
+        name: name.into(),
+        run,
+        offered_per_second: result.offered_per_second,
+        answered_per_second: result.requests_per_second(),
+        p99_ns: Some(result.response_time.value_at_quantile(0.99) as f64),
+        verdict: judgement.verdict.name().to_owned(),
+        evidence: judgement.evidence.join(" "),
+    }
+}
+
+/// True if the times of a load are those of the server: it did not ask for more than could be
+/// answered, and neither its generator nor its machine was the limit.
+pub(crate) fn has_times(load: &JudgedLoad) -> bool {
+    [Verdict::Stable, Verdict::Stalled].iter().any(|verdict| verdict.name() == load.verdict)
+}
+
+/// True if the work of a load is that of the server: its requests were answered.
+pub(crate) fn has_work(load: &JudgedLoad) -> bool {
+    load.verdict != Verdict::Errors.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_generator_that_was_late_are_not_those_of_the_server() {
+        let load = |verdict: Verdict| JudgedLoad {
+            verdict: verdict.name().to_owned(),
+            ..JudgedLoad::default()
+        };
+        assert!(has_times(&load(Verdict::Stable)) && has_work(&load(Verdict::GeneratorLimited)));
+        for verdict in [Verdict::GeneratorLimited, Verdict::Saturated, Verdict::Errors] {
+            assert!(!has_times(&load(verdict)), "{verdict:?}");
+        }
+        assert!(!has_work(&load(Verdict::Errors)));
+    }
+}

@@ -1,0 +1,137 @@
+//! An experiment: the same load on a store with memory for the directories of all its tables.
+//!
+//! The original changed how a look-up leaves a file, by other filters that are asked without a
+//! message and by a small cache, and found the look-ups much faster and the whole hardly. Here a
+//! look-up leaves a file fastest by a directory in memory, and the memory decides how many tables
+//! have one.
+
+use pellucid_report::{Chart, ChartSection, Estimate, Finding, Form, Series, Unit, both};
+
+use super::charts::{Source, processor_ns};
+use super::child::LOAD_THREAD;
+use super::sample::Sample;
+use super::stretch::{STRETCHES, Stretch};
+use super::track::{operation, ratio};
+use crate::chart::chart;
+
+/// The engine has so many times the memory.
+pub(super) const MEMORY_TIMES: u64 = 4;
+/// Look-ups are faster if they take less than this share of the time,
+const FASTER: f64 = 0.8;
+/// and the whole is hardly faster if it takes more than this share.
+const HARDLY: f64 = 0.9;
+
+/// A figure of a stretch.
+type Figure = fn(&Stretch<'_>) -> Option<f64>;
+
+const FIGURES: [(&str, Unit, Figure); 4] = [
+    ("requests to files by filter and index", Unit::Share, by_index),
+    ("to learn that a key is missing", Unit::Nanoseconds, missing),
+    ("HEAD", Unit::Nanoseconds, head),
+    ("processor time of a GET or PUT with its HEADs", Unit::Nanoseconds, transaction),
+];
+
+fn by_index(stretch: &Stretch<'_>) -> Option<f64> {
+    let of = |path: &str| stretch.levels("/reads/levels", path);
+    ratio(of("/by_index"), of("/asked"))
+}
+
+fn missing(stretch: &Stretch<'_>) -> Option<f64> {
+    stretch.sampled("/reads/look_ups/missing/time")
+}
+
+fn head(stretch: &Stretch<'_>) -> Option<f64> {
+    let of = |value: fn(&super::sample::OperationSums) -> f64| {
+        let both = ["head ok", "head missing"];
+        stretch.grown(|sample| both.iter().map(|name| value(&operation(sample, name))).sum())
+    };
+    ratio(of(|sums| sums.total_ns), of(|sums| sums.count as f64))
+}
+
+fn transaction(stretch: &Stretch<'_>) -> Option<f64> {
+    let names = ["get ok", "get missing", "put ok", "put_disk ok"];
+    let count = |sample: &Sample| {
+        names.iter().map(|name| operation(sample, name).count as f64).sum::<f64>()
+    };
+    ratio(stretch.grown(|sample| processor_ns(sample, LOAD_THREAD)), stretch.grown(count))
+}
+
+/// The run before and the run after.
+pub(super) struct Experiment<'a> {
+    before: Vec<Stretch<'a>>,
+    after: Vec<Stretch<'a>>,
+}
+
+impl<'a> Experiment<'a> {
+    pub(super) fn new(before: &Source<'a>, after: &Source<'a>) -> Experiment<'a> {
+        let [before, after] =
+            [before, after].map(|source| Stretch::cut(source.track.samples(), STRETCHES));
+        Experiment { before, after }
+    }
+
+    fn both(&self, (name, unit, of): (&str, Unit, Figure)) -> [Estimate; 2] {
+        [("before", &self.before), ("after", &self.after)].map(|(when, stretches)| {
+            Estimate::of_runs(format!("{name}, {when}"), unit, stretches.iter().map(of))
+                .in_stretches()
+        })
+    }
+
+    /// Of each stretch after, a figure over that of the same stretch before.
+    fn change(&self, (name, _, of): (&str, Unit, Figure)) -> Estimate {
+        let pairs = self.before.iter().zip(&self.after);
+        let changes = pairs.map(|(before, after)| ratio(of(after)?, of(before)?));
+        let name = format!("{name}, after over before");
+        Estimate::of_runs(name, Unit::Ratio, changes).in_stretches()
+    }
+
+    /// The finding. With a run that did not keep up nothing is told: then the machine may have
+    /// changed, and not the store.
+    pub(super) fn finding(&self, keeps_up: bool) -> Finding {
+        let [_, look_ups, _, whole] = FIGURES.map(|figure| self.change(figure));
+        let [before, after] = self.both(FIGURES[0]);
+        let sentence = format!(
+            "With memory for more directories, {} instead of {} of the requests to files go by \
+             filter and index; to learn that a key is missing takes {} times as long, and the \
+             processor time of the whole is {} times that before.",
+            after.show(),
+            before.show(),
+            look_ups.show(),
+            whole.show()
+        );
+        Finding::new(
+            "faster_look_ups",
+            "With other filters and a small cache look-ups became faster by more than 100 µs, and \
+             the throughput of the whole by 2 to 5 %: the final difference is marginal.",
+            sentence,
+            both(look_ups.is_below(FASTER), whole.is_above(HARDLY)).filter(|_| keeps_up),
+            [before, after, look_ups, whole],
+        )
+    }
+
+    pub(super) fn section(&self) -> ChartSection {
+        let rows = FIGURES[1..].iter().map(|(name, ..)| (*name).to_owned());
+        let mut bars: Chart = chart(
+            "experiment".to_owned(),
+            "Before and after",
+            "Medians of the stretches of one run each, under the same load.",
+            Unit::Nanoseconds,
+            Form::Groups { rows: rows.collect() },
+        );
+        let pairs: Vec<_> = FIGURES[1..].iter().map(|figure| self.both(*figure)).collect();
+        let series = ["before", "after"].into_iter().enumerate().map(|(at, name)| {
+            Series::new(name, pairs.iter().map(|pair| pair[at].value()).collect())
+        });
+        bars.series = series.collect();
+        ChartSection {
+            name: "An experiment: directories of all tables".to_owned(),
+            description: format!(
+                "The same load on a store whose engine has {MEMORY_TIMES} times the memory, so \
+                 that more tables have a directory in memory, which says at once where a key is or \
+                 that it is not."
+            ),
+            part: None,
+            charts: vec![bars],
+            groups: Vec::new(),
+        }
+    }
+}

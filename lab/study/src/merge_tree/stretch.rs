@@ -1,0 +1,58 @@
+//! A stretch of a run: counters only grow, so that their differences are those of the stretch.
+
+use super::sample::Sample;
+use super::track::{number, operation, over_levels, ratio};
+
+/// Stretches of a run.
+pub(super) const STRETCHES: usize = 6;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch<'a> {
+    begin: &'a Sample,
+    end: &'a Sample,
+}
+
+impl<'a> Stretch<'a> {
+    /// By how much a value grew.
+    pub(super) fn grown(&self, value: impl Fn(&Sample) -> f64) -> f64 {
+        value(self.end) - value(self.begin)
+    }
+
+    /// The same of a number of the engine's account.
+    pub(super) fn number(&self, path: &str) -> f64 {
+        self.grown(|sample| number(sample, path))
+    }
+
+    /// The same of a number over all levels.
+    pub(super) fn levels(&self, array: &str, path: &str) -> f64 {
+        self.grown(|sample| over_levels(sample, array, path))
+    }
+
+    /// Its length.
+    pub(super) fn seconds(&self) -> f64 {
+        self.end.seconds - self.begin.seconds
+    }
+
+    /// The mean time of a part of GETs.
+    pub(super) fn get_part(&self, part: &str) -> Option<f64> {
+        let sum = |sample: &Sample| {
+            operation(sample, "get ok").parts_ns.get(part).copied().unwrap_or(0.0)
+        };
+        let count = |sample: &Sample| operation(sample, "get ok").count as f64;
+        ratio(self.grown(sum), self.grown(count))
+    }
+
+    /// The mean of a time that was sampled.
+    pub(super) fn sampled(&self, path: &str) -> Option<f64> {
+        ratio(self.number(&format!("{path}/sum_ns")), self.number(&format!("{path}/samples")))
+    }
+
+    /// Cuts the samples into at about so many stretches.
+    pub(super) fn cut(samples: &[&'a Sample], stretches: usize) -> Vec<Stretch<'a>> {
+        let step = samples.len().saturating_sub(1) / stretches;
+        let step = step.max(1);
+        let borders: Vec<&Sample> = samples.iter().copied().step_by(step).collect();
+        borders.windows(2).map(|pair| Stretch { begin: pair[0], end: pair[1] }).collect()
+    }
+}
