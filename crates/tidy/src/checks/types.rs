@@ -19,7 +19,6 @@ const SETTINGS: &[&str] = &["Settings", "Options"];
 /// list only gets shorter.
 const UNSPLIT: &[(&str, &str)] = &[
     ("aql", "Builder"),
-    ("aql", "Parser"),
     ("aql", "Plan"),
     ("aql", "Run"),
     ("load", "LoadResult"),
