@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pellucid_value::{Ref, Value};
 
 pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
-pub(crate) use regular::{Expression, Matches, Regexes};
+pub(crate) use regular::{Matches, captures, is_match};
 pub(crate) use show::text_of;
 
 use crate::CollectionId;

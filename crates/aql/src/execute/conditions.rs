@@ -188,7 +188,7 @@ impl Gathering<'_> {
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        let is_full = self.run.is_batch_full();
+        let is_full = self.run.memory.is_batch_full();
         let is_enough = self.out.len() >= self.want || self.seen >= self.most || is_full;
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -211,13 +211,13 @@ impl Gathering<'_> {
         open: impl FnOnce() -> Result<Value, QueryError>,
     ) -> Result<(), QueryError> {
         let bytes = bytes_of_copy(self.row) + document_bytes;
-        self.run.take_for_batch(bytes)?;
+        self.run.memory.take_for_batch(bytes)?;
         let mut row = self.row.clone();
         row[self.filter.slot] = open()?;
         if self.filter.late(&row, self.run)? {
             self.out.push(row);
         } else {
-            self.run.free_of_batch(bytes);
+            self.run.memory.free_of_batch(bytes);
             self.run.stats.filtered += 1;
         }
         Ok(())

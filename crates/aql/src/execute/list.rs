@@ -59,15 +59,15 @@ pub(super) fn rows(
         Ok((row, elements))
     };
     walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
-        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
+        while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             let Some(element) = elements.next() else {
                 if let Elements::Kept { bytes, .. } = elements {
-                    run.free_memory(*bytes);
+                    run.memory.free(*bytes);
                 }
                 return Ok(false);
             };
             run.tick()?;
-            run.take_for_batch(bytes_of_copy(row) + element.own_bytes())?;
+            run.memory.take_for_batch(bytes_of_copy(row) + element.own_bytes())?;
             let mut row = row.clone();
             row[slot] = element;
             out.push(row);
@@ -94,7 +94,7 @@ fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryErro
     }
     let count = value.view().as_array().map_or(0, ArrayRef::len);
     let bytes = value.own_bytes() + count * size_of::<Value>();
-    run.take_memory(bytes)?;
+    run.memory.take(bytes)?;
     let values = value.elements();
     Ok(Elements::Kept { values: values.into_iter(), bytes })
 }

@@ -27,8 +27,8 @@ use walk::Walk;
 
 use crate::evaluate::Row;
 use crate::plan::{Node, NodeKind, Pipeline, Plan};
-use crate::run::{KillSwitch, QueryOptions, Run, Stats, Warning};
-use crate::{QueryError, Source, number};
+use crate::run::{Run, Stats, Warning};
+use crate::{KillSwitch, QueryError, QueryOptions, Source, number};
 
 /// The number of rows that a node is asked for at once, at most.
 const BATCH_ROWS: usize = 1000;
@@ -53,8 +53,6 @@ pub struct Execution {
     ready_bytes: usize,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,
-    /// The time since which nobody has asked for more.
-    idle: Option<Stopwatch>,
     is_done: bool,
     /// Returned already.
     seen: HashSet<Vec<u8>>,
@@ -97,7 +95,7 @@ impl Execution {
         let nodes = plan.pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
         let (ready, seen) = (VecDeque::new(), HashSet::new());
         let (ready_bytes, kept_bytes) = (0, 0);
-        Self { plan, run, nodes, ready, ready_bytes, kept_bytes, idle: None, is_done: false, seen }
+        Self { plan, run, nodes, ready, ready_bytes, kept_bytes, is_done: false, seen }
     }
 
     /// The next values of the result, `most` at most, and whether there are more. A query that
@@ -121,9 +119,9 @@ impl Execution {
         most: usize,
         bytes_max: usize,
     ) -> Result<(Vec<Value>, bool), QueryError> {
-        self.run.idle_ns += self.idle.take().map_or(0, |idle| idle.elapsed_ns());
+        self.run.timing.go_on();
         let filled = self.fill(most, bytes_max);
-        self.idle = Some(self.run.clock.stopwatch());
+        self.run.timing.pause();
         if let Err(error) = filled {
             self.is_done = true;
             self.ready.clear();
@@ -147,7 +145,7 @@ impl Execution {
     /// Takes note that the caller keeps nothing any more of what
     /// [`next_to_keep`](Self::next_to_keep) and [`next_within`](Self::next_within) gave.
     pub fn free_kept(&mut self) {
-        self.run.free_memory(std::mem::take(&mut self.kept_bytes));
+        self.run.memory.free(std::mem::take(&mut self.kept_bytes));
     }
 
     /// As [`next`](Self::next), for a caller that keeps the values with all those that came before:
@@ -169,7 +167,7 @@ impl Execution {
     /// Bytes of memory that it takes now, those of the values that the caller keeps among them.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.run.held_bytes()
+        self.run.memory.taken_bytes()
     }
 
     fn fill(&mut self, most: usize, bytes_max: usize) -> Result<(), QueryError> {
@@ -210,7 +208,7 @@ impl Execution {
     /// Its work so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.run.stats
+        Stats { peak_memory_bytes: self.run.memory.peak_bytes(), ..self.run.stats }
     }
 
     /// The warnings so far, with those of the plan.
@@ -222,8 +220,7 @@ impl Execution {
     /// Nanoseconds for which it has run: those between two calls for more do not count.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        let idle_ns = self.idle.as_ref().map_or(0, Stopwatch::elapsed_ns);
-        self.run.elapsed_ns().saturating_sub(idle_ns)
+        self.run.timing.elapsed_ns()
     }
 }
 
@@ -285,7 +282,7 @@ impl Upstream<'_> {
         };
         loop {
             for own in own.iter_mut() {
-                run.free_memory(std::mem::take(&mut own.held_bytes));
+                run.memory.free(std::mem::take(&mut own.held_bytes));
             }
             let (stopwatch, filtered) = (run.stopwatch_of_node(), run.stats.filtered);
             let mut rows = Upstream { nodes, runs }.rows(run, want)?;
@@ -315,10 +312,10 @@ impl Upstream<'_> {
         let filtered = run.stats.filtered;
         let upstream = Upstream { nodes, runs };
         // Who asks for more has used the last rows, or counts those that it keeps.
-        run.free_memory(std::mem::take(&mut own.held_bytes));
-        let outer_bytes = std::mem::take(&mut run.batch_bytes);
+        run.memory.free(std::mem::take(&mut own.held_bytes));
+        let outer_bytes = run.memory.begin_batch();
         let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
-        own.held_bytes = std::mem::replace(&mut run.batch_bytes, outer_bytes);
+        own.held_bytes = run.memory.end_batch(outer_bytes);
         own.calls += 1;
         own.items += rows.len() as u64;
         own.filtered += run.stats.filtered - filtered;
@@ -352,20 +349,20 @@ impl Upstream<'_> {
             run.tick()?;
             let value = code.compute(&row, run)?;
             let bytes = value.size_bytes() + size_of::<Kept>();
-            run.take_memory(bytes)?;
+            run.memory.take(bytes)?;
             if *is_distinct {
                 let mut key = Vec::new();
                 // Until its length is known: it is no longer than the value.
-                run.take_memory(bytes)?;
+                run.memory.take(bytes)?;
                 index_key::encode(value.view(), &mut key);
                 key.shrink_to_fit();
                 let size = key.len() + SEEN_BYTES;
-                run.free_memory(bytes);
+                run.memory.free(bytes);
                 if !seen.insert(key) {
-                    run.free_memory(bytes);
+                    run.memory.free(bytes);
                     continue;
                 }
-                run.take_memory(size)?;
+                run.memory.take(size)?;
             }
             values.push(Kept { value, bytes });
         }
@@ -448,14 +445,14 @@ fn step(
 ) -> Result<Vec<Row>, QueryError> {
     match &node.kind {
         NodeKind::Calculation { slot, code } => {
-            let outer_bytes = std::mem::take(&mut run.batch_bytes);
+            let outer_bytes = run.memory.begin_batch();
             for row in &mut rows {
                 run.tick()?;
                 let value = code.compute(row, run)?;
-                run.take_for_batch(value.own_bytes())?;
+                run.memory.take_for_batch(value.own_bytes())?;
                 row[*slot] = value;
             }
-            own.held_bytes = std::mem::replace(&mut run.batch_bytes, outer_bytes);
+            own.held_bytes = run.memory.end_batch(outer_bytes);
         }
         NodeKind::Filter { code } => {
             let mut kept = Vec::with_capacity(rows.len());
@@ -544,7 +541,7 @@ pub(crate) fn subquery(
     let mut runs: Vec<NodeRun> = pipeline.nodes.iter().map(|_| NodeRun::new(&row)).collect();
     let mut upstream = Upstream { nodes: &pipeline.nodes, runs: &mut runs };
     let mut seen = HashSet::new();
-    let before_bytes = run.memory_bytes();
+    let before_bytes = run.memory.passing_bytes();
     let mut values = Vec::new();
     while let Some(more) = upstream.values(run, BATCH_ROWS, &mut seen)? {
         values.extend(more.into_iter().map(|mut kept| {
@@ -554,7 +551,7 @@ pub(crate) fn subquery(
         }));
     }
     // Its rows are gone, and its result counts where it stays.
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     run.depth -= 1;
     Ok(Value::array(values)?)
 }

@@ -26,7 +26,7 @@ pub(super) fn rows(
     }
     let State::Rows(rows) = state else { return Ok(Vec::new()) };
     let rows: Vec<_> = rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
+    run.memory.free(rows.iter().map(size_of_row).sum());
     Ok(rows)
 }
 
@@ -64,18 +64,18 @@ fn sorted(
         }
         let keys_bytes = values.iter().map(Value::size_bytes).sum();
         let bytes = keys_bytes + size_of_row(&row);
-        run.take_memory(bytes)?;
+        run.memory.take(bytes)?;
         all.push(Keyed { keys: values, row, bytes, keys_bytes });
         if all.len() > most {
             all.sort_by(by_keys);
             let dropped = all.split_off(limit.unwrap_or(most));
-            run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
+            run.memory.free(dropped.iter().map(|keyed| keyed.bytes).sum());
         }
         Ok(())
     })?;
     all.sort_by(by_keys);
     let dropped = all.split_off(limit.unwrap_or(usize::MAX).min(all.len()));
-    run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
-    run.free_memory(all.iter().map(|keyed| keyed.keys_bytes).sum());
+    run.memory.free(dropped.iter().map(|keyed| keyed.bytes).sum());
+    run.memory.free(all.iter().map(|keyed| keyed.keys_bytes).sum());
     Ok(all.into_iter().map(|keyed| keyed.row).collect())
 }

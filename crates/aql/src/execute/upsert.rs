@@ -38,7 +38,7 @@ pub(super) fn rows(
         let mut written = Vec::new();
         upstream.each(run, |mut row, run| {
             if overlay.one(upsert, equalities.as_deref(), &mut row, run)? {
-                run.take_memory(size_of_row(&row))?;
+                run.memory.take(size_of_row(&row))?;
                 written.push(row);
             }
             Ok(())
@@ -48,7 +48,7 @@ pub(super) fn rows(
     }
     let State::Upsert(overlay) = state else { return Ok(Vec::new()) };
     let rows: Vec<_> = overlay.rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
+    run.memory.free(rows.iter().map(size_of_row).sum());
     Ok(rows)
 }
 
@@ -77,13 +77,13 @@ fn encoded<'a>(
     row: &Row,
     run: &mut Run,
 ) -> Result<Vec<u8>, QueryError> {
-    let (mut key, before_bytes) = (Vec::new(), run.memory_bytes());
+    let (mut key, before_bytes) = (Vec::new(), run.memory.passing_bytes());
     for code in codes {
         let value = code.compute(row, run)?;
-        run.take_memory(2 * value.size_bytes())?;
+        run.memory.take(2 * value.size_bytes())?;
         index_key::encode(value.view(), &mut key);
     }
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     Ok(key)
 }
 
@@ -114,11 +114,11 @@ impl Overlay {
         let Some(done) = done else { return Ok(false) };
         row[upsert.new] = done.new.clone();
         if let Some(key) = done.new.attribute("_key").as_str() {
-            run.take_memory(done.new.size_bytes() + 2 * key.len() + OVERLAY_BYTES)?;
+            run.memory.take(done.new.size_bytes() + 2 * key.len() + OVERLAY_BYTES)?;
             if let Some(equalities) = equalities {
                 row[upsert.condition.0] = done.new.clone();
                 let values = encoded(equalities.iter().map(|(own, _)| *own), row, run)?;
-                run.take_memory(values.capacity())?;
+                run.memory.take(values.capacity())?;
                 self.by_values.entry(values).or_default().push(key.to_owned());
             }
             self.documents.insert(key.to_owned(), done.new);
@@ -164,7 +164,7 @@ impl Overlay {
         let mut runs: Vec<NodeRun> = nodes.iter().map(|_| NodeRun::new(row)).collect();
         let mut upstream = Upstream { nodes, runs: &mut runs };
         let mut seen = HashSet::new();
-        let before_bytes = run.memory_bytes();
+        let before_bytes = run.memory.passing_bytes();
         let mut found = None;
         while let Some(documents) = upstream.values(run, 1, &mut seen)? {
             let is_other = |document: &Value| {
@@ -176,7 +176,7 @@ impl Overlay {
                 break;
             }
         }
-        run.free_memory_down_to(before_bytes);
+        run.memory.free_down_to(before_bytes);
         Ok(found)
     }
 }

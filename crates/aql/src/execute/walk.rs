@@ -30,7 +30,7 @@ impl<T> Walk<T> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
         // Large rows come in smaller batches.
-        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
+        while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             if self.current.is_none() {
                 let row = match self.rows.next() {
                     Some(row) => row,

@@ -30,7 +30,7 @@ pub(super) fn rows(
             if let Some(done) = one(write, &row, run)? {
                 row[write.old] = done.old;
                 row[write.new] = done.new;
-                run.take_memory(size_of_row(&row))?;
+                run.memory.take(size_of_row(&row))?;
                 written.push(row);
             }
             Ok(())
@@ -39,7 +39,7 @@ pub(super) fn rows(
     }
     let State::Rows(rows) = state else { return Ok(Vec::new()) };
     let rows: Vec<_> = rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
+    run.memory.free(rows.iter().map(size_of_row).sum());
     Ok(rows)
 }
 
@@ -70,7 +70,7 @@ pub(super) fn add(
         return Err(OverLimit::Depth { document }.into());
     }
     // The document as it is written, and what is put down about it until the end.
-    run.take_lasting_memory(document.size_bytes() + WRITE_BYTES)?;
+    run.memory.take_lasting(document.size_bytes() + WRITE_BYTES)?;
     let done = key_of(kind, named).and_then(|key| {
         if kind != WriteKind::Remove && document.view().as_object().is_none() {
             let message = "invalid document type: an object is expected";
@@ -98,7 +98,7 @@ pub(super) fn add(
         Ok(done) => {
             // Beside what was given, it has what it is merged with.
             let merged_bytes = done.new.size_bytes().saturating_sub(document.size_bytes());
-            run.take_lasting_memory(merged_bytes)?;
+            run.memory.take_lasting(merged_bytes)?;
             if done.is_ignored {
                 run.stats.writes_ignored += 1;
             } else {

@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
             let message = format!("too much nesting or too many objects: over {NODES_MAX} nodes");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
-        self.run.take_memory(size_of::<Node>())?;
+        self.run.memory.take(size_of::<Node>())?;
         self.nodes.push(Node { id: self.next_id, kind, cost: 0.0, items: 0.0 });
         self.next_id += 1;
         Ok(())

@@ -16,8 +16,8 @@ impl Builder<'_> {
     /// Makes an expression ready.
     pub(super) fn expression(&mut self, expression: &Expression) -> Result<Code, QueryError> {
         self.run.tick()?;
-        let before_bytes = self.run.memory_bytes();
-        self.run.take_memory(size_of::<Code>())?;
+        let before_bytes = self.run.memory.passing_bytes();
+        self.run.memory.take(size_of::<Code>())?;
         let code = match expression {
             Expression::Constant(value) => Code::Constant(value.clone()),
             Expression::Bind(name) => Code::Constant(self.fix(name)),

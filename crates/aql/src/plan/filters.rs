@@ -75,9 +75,9 @@ impl Builder<'_> {
         let row: [Value; 0] = [];
         let value = code.compute(&row, &mut self.run)?;
         drop(code);
-        self.run.free_memory_down_to(before_bytes);
+        self.run.memory.free_down_to(before_bytes);
         // The plan keeps it.
-        self.run.take_memory(size_of::<Code>() + value.own_bytes())?;
+        self.run.memory.take(size_of::<Code>() + value.own_bytes())?;
         Ok(Code::Constant(value))
     }
 }

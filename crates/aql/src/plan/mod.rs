@@ -17,8 +17,11 @@ use pellucid_budget::Share;
 use pellucid_value::Value;
 
 use crate::evaluate::{Code, Slot};
-use crate::run::{KillSwitch, QueryOptions, Run, Warning};
-use crate::{Collection, Index, Parsed, QueryError, Source, WriteKind, WriteOptions};
+use crate::run::{Run, Warning};
+use crate::{
+    Collection, Index, KillSwitch, Parsed, QueryError, QueryOptions, Source, WriteKind,
+    WriteOptions,
+};
 
 pub(crate) use collect::{Aggregate, Aggregator, Collect, Into};
 pub(crate) use parameters::{Parameters, Reuse};

@@ -20,7 +20,6 @@ const SETTINGS: &[&str] = &["Settings", "Options"];
 const UNSPLIT: &[(&str, &str)] = &[
     ("aql", "Builder"),
     ("aql", "Plan"),
-    ("aql", "Run"),
     ("load", "LoadResult"),
     ("load", "Recorder"),
 ];
