@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aggregator;
 mod error;
 mod evaluate;
 mod execute;
@@ -19,9 +20,10 @@ mod run;
 mod source;
 mod statements;
 mod timing;
+mod tree;
 
 pub use error::{QueryError, number};
-pub use execute::{Execution, NodeAccount, PointResult};
+pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
 pub use kill::KillSwitch;
 pub use options::{QueryOptions, WARNINGS_MAX};

@@ -103,7 +103,7 @@ impl Statement {
 
     fn ready(&self, binds: &Value, source: &dyn Source) -> Option<Arc<Kept>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        kept.reuse.serves(&kept.plan, binds, source).then_some(kept)
+        kept.reuse.serves(binds, source).then_some(kept)
     }
 
     /// The plan that is there, if it serves for these values and is light ([`Plan::is_light`]).

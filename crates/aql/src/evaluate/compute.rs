@@ -4,11 +4,11 @@ use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
 use super::operators::{arithmetic, compare_by, holding, range};
-use super::{Code, Expansion, Name, Quantity, Question};
 use crate::QueryError;
 use crate::functions::text;
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
+use crate::tree::{Code, Expansion, Name, Quantity, Question};
 
 /// The memory that a member of an object takes while it is made, beside its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use pellucid_value::{Number, ObjectBuilder, Value, compare, index_key, to_number};
 
-use super::{State, Upstream, bytes_of_copy};
+use super::rows::{AllRows, Upstream, bytes_of_copy};
 use crate::QueryError;
-use crate::evaluate::Row;
+use crate::aggregator::Aggregator;
 use crate::functions;
-use crate::plan::{Aggregator, Collect, Into};
 use crate::run::Run;
+use crate::tree::{Collect, Into, Row};
 
 /// The memory that a group takes beside its key and its row, with the room that trees leave.
 const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
@@ -39,24 +39,24 @@ enum Total {
 }
 
 pub(super) fn rows(
-    state: &mut State,
-    collect: &Collect,
-    mut upstream: Upstream<'_>,
+    all: &mut AllRows,
+    (collect, around): (&Collect, &Row),
+    upstream: &mut impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if let State::Fresh(row) = state {
-        let groups = groups(collect, row, &mut upstream, run)?;
-        *state = State::Rows(groups.into_iter());
-    }
-    let State::Rows(rows) = state else { return Ok(Vec::new()) };
-    Ok(rows.by_ref().take(want).collect())
+    let all = match all {
+        Some(all) => all,
+        none => none.insert(groups(collect, around, upstream, run)?.into_iter()),
+    };
+    // Their memory goes back with that of the query.
+    Ok(all.take(want).collect())
 }
 
 fn groups(
     collect: &Collect,
     around: &Row,
-    upstream: &mut Upstream<'_>,
+    upstream: &mut impl Upstream,
     run: &mut Run,
 ) -> Result<Vec<Row>, QueryError> {
     let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use pellucid_value::packed::Damage;
 use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
-use super::bytes_of_copy;
-use crate::evaluate::{Code, Row, Slot, compare_by};
+use super::rows::bytes_of_copy;
+use crate::evaluate::compare_by;
 use crate::parse::ast::Binary;
 use crate::run::Run;
+use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Visitor, number};
 
 /// A filter for documents, of which only what is needed is read.

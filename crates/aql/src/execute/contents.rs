@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pellucid_value::{Ref, Value};
 
-use super::BATCH_ROWS;
+use super::rows::BATCH_ROWS;
 use crate::run::Run;
 use crate::{CollectionId, QueryError, Visitor};
 

@@ -6,12 +6,11 @@ use std::ops::{Bound, ControlFlow};
 use pellucid_value::{ObjectBuilder, OverLimit, Value, index_key};
 
 use super::conditions::{Conditions, Gathering};
+use super::rows::{BATCH_ROWS, Upstream};
 use super::scan::gather;
 use super::walk::Walk;
-use super::{BATCH_ROWS, State, Upstream};
-use crate::evaluate::{Code, Row};
-use crate::plan::{IndexAccess, Match};
 use crate::run::Run;
+use crate::tree::{Code, IndexAccess, Match, Row};
 use crate::{
     FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
 };
@@ -44,16 +43,12 @@ enum Entries {
 }
 
 pub(super) fn rows(
-    state: &mut State,
+    walk: &mut Walk<Current>,
     access: &IndexAccess,
-    upstream: Upstream<'_>,
+    upstream: impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        *state = State::Index(Walk::new());
-    }
-    let State::Index(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         run.tick()?;
         let before_bytes = run.memory.passing_bytes();

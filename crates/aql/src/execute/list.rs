@@ -2,11 +2,12 @@
 
 use pellucid_value::{ArrayRef, Value};
 
+use super::rows::{Upstream, bytes_of_copy};
 use super::walk::Walk;
-use super::{State, Upstream, bytes_of_copy};
-use crate::evaluate::{Code, Row, Slot, range_bounds};
+use crate::evaluate::range_bounds;
 use crate::parse::ast::Binary;
 use crate::run::Run;
+use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, number};
 
 /// A row, and what is left of its elements.
@@ -44,16 +45,12 @@ impl Iterator for Elements {
 }
 
 pub(super) fn rows(
-    state: &mut State,
+    walk: &mut Walk<Current>,
     (list, slot): (&Code, Slot),
-    upstream: Upstream<'_>,
+    upstream: impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        *state = State::List(Walk::new());
-    }
-    let State::List(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         let elements = elements(list, &row, run)?;
         Ok((row, elements))

@@ -18,8 +18,6 @@ const SETTINGS: &[&str] = &["Settings", "Options"];
 /// Types that are still to be split, by crate and name: impls in more files, or more fields. The
 /// list only gets shorter.
 const UNSPLIT: &[(&str, &str)] = &[
-    ("aql", "Builder"),
-    ("aql", "Plan"),
     ("load", "LoadResult"),
     ("load", "Recorder"),
 ];
