@@ -14,7 +14,7 @@ use crate::{QueryError, number};
 pub(super) type Current = (Row, Elements);
 
 pub(super) enum Elements {
-    Kept {
+    Listed {
         values: std::vec::IntoIter<Value>,
         /// Their memory.
         bytes: usize,
@@ -30,7 +30,7 @@ impl Iterator for Elements {
 
     fn next(&mut self) -> Option<Value> {
         match self {
-            Self::Kept { values, .. } => values.next(),
+            Self::Listed { values, .. } => values.next(),
             Self::Counted { next, last } => {
                 let value = (*next)?;
                 *next = match value.cmp(last) {
@@ -58,7 +58,7 @@ pub(super) fn rows(
     walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
         while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             let Some(element) = elements.next() else {
-                if let Elements::Kept { bytes, .. } = elements {
+                if let Elements::Listed { bytes, .. } = elements {
                     run.memory.free(*bytes);
                 }
                 return Ok(false);
@@ -93,5 +93,5 @@ fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryErro
     let bytes = value.own_bytes() + count * size_of::<Value>();
     run.memory.take(bytes)?;
     let values = value.elements();
-    Ok(Elements::Kept { values: values.into_iter(), bytes })
+    Ok(Elements::Listed { values: values.into_iter(), bytes })
 }

@@ -128,7 +128,10 @@ impl<'a> Parser<'a> {
 
     /// True if the token so many behind the next one is a word that means something only here.
     pub(super) fn is_word_at(&self, distance: usize, word: &str) -> bool {
-        matches!(self.peek_at(distance), Token::Name(name, false) if name.eq_ignore_ascii_case(word))
+        match self.peek_at(distance) {
+            Token::Name(name, false) => name.eq_ignore_ascii_case(word),
+            _ => false,
+        }
     }
 
     pub(super) fn take_word(&mut self, word: &str) -> bool {

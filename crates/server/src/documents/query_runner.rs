@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number, write_point,
+    Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
+    write_point,
 };
 use pellucid_clock::{Stopwatch, WallTime};
 use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
