@@ -386,8 +386,9 @@ impl Snapshot for EmbeddedSnapshot {
         scan(&self.snapshot, table, range)
     }
 
-    fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
-        let scan = self.snapshot.scan_stem(id(table), stem, direction(reverse)).map_err(failure)?;
+    fn scan_prefix(&self, table: Table, prefix: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
+        let scan =
+            self.snapshot.scan_stem(id(table), prefix, direction(reverse)).map_err(failure)?;
         Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
     }
 }

@@ -9,16 +9,14 @@ use pellucid_store::{KEY_LENGTH_MAX, Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, BoundColumnFamily, Cache, ColumnFamilyDescriptor,
-    CompactOptions, DBCompressionType, DBWithThreadMode, MultiThreaded, Options, ReadOptions,
-    WriteOptions,
+    CompactOptions, DBCompressionType, Options, ReadOptions, WriteOptions,
 };
 
+use crate::db::{Db, error_of};
 use crate::entry::Stored;
 use crate::families::{Families, Handle};
 use crate::sequences::Sequences;
 use crate::stripes::Stripes;
-
-pub(crate) type Db = DBWithThreadMode<MultiThreaded>;
 
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// The share of the memory setting that goes to memtables; the rest is the block cache's.
@@ -180,13 +178,4 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     Err(StoreError::Unacceptable(format!(
         "a key has 1 to {KEY_LENGTH_MAX} bytes, and this one has {length}"
     )))
-}
-
-pub(crate) fn error_of(error: rocksdb::Error) -> StoreError {
-    let text = format!("RocksDB: {}", error.clone().into_string());
-    match error.kind() {
-        rocksdb::ErrorKind::Corruption => StoreError::Corruption(text),
-        rocksdb::ErrorKind::Busy | rocksdb::ErrorKind::TryAgain => StoreError::Busy(text),
-        _ => StoreError::Failed(text),
-    }
 }

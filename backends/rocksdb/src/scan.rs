@@ -7,7 +7,8 @@ use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table};
 use rocksdb::{DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 
 use crate::account::accounted;
-use crate::database::{Database, Db, check_key, error_of};
+use crate::database::{Database, check_key};
+use crate::db::{Db, error_of};
 use crate::entry::Stored;
 
 /// RocksDB's snapshot of a database.

@@ -9,7 +9,7 @@ use pellucid_store::{Result, StoreError};
 use pellucid_thread::Mutex;
 use rocksdb::WriteOptions;
 
-use crate::database::{Db, error_of};
+use crate::db::{Db, error_of};
 use crate::stripes::Locks;
 
 /// The least that a sequence number is counted on by in a millisecond, as a power of two: a number

@@ -13,7 +13,8 @@ use pellucid_store::{
 use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted, tried};
-use crate::database::{Database, check_key, error_of, write_options};
+use crate::database::{Database, check_key, write_options};
+use crate::db::error_of;
 use crate::entry::{Entry, Stored};
 use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};

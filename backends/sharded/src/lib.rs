@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod inner;
 mod scan;
 mod store;
 

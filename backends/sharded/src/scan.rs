@@ -7,7 +7,7 @@ use pellucid_cluster::{Answer, Failure, MergedEntry, Outcome, OwnerAnswer, Range
 use pellucid_store::{Head, Object, Range, Result, Scan, StoreError};
 
 use crate::driver::{Brought, OwnedAsk, Waiting};
-use crate::store::{Inner, Named};
+use crate::inner::{Inner, Named};
 
 type Page = (usize, std::result::Result<Brought, Failure>);
 

@@ -90,6 +90,17 @@ impl NodeList {
     }
 }
 
+impl TopologyError {
+    /// Says that a node is not on the list that it is to be a part of.
+    #[must_use]
+    pub fn of_stranger(node: &NodeUrl, list: &NodeList) -> TopologyError {
+        TopologyError::new(format!(
+            "{node} is not on the list {}: --advertise names this node as --cluster does",
+            list.text()
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

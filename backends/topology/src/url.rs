@@ -22,15 +22,6 @@ impl TopologyError {
     pub(crate) fn new(what: impl Into<String>) -> TopologyError {
         TopologyError(what.into())
     }
-
-    /// Says that a node is not on the list that it is to be a part of.
-    #[must_use]
-    pub fn of_stranger(node: &NodeUrl, list: &crate::NodeList) -> TopologyError {
-        TopologyError(format!(
-            "{node} is not on the list {}: --advertise names this node as --cluster does",
-            list.text()
-        ))
-    }
 }
 
 impl fmt::Display for TopologyError {

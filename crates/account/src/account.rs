@@ -1,132 +1,29 @@
 //! The account itself: it hands out recorders, drains their rings, and answers for what it saw.
 
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, start_job};
+use pellucid_clock::Clock;
+use pellucid_thread::{MutexGuard, start_job};
 
 use crate::activity::Activity;
-use crate::filling::BucketTable;
 use crate::history::History;
-use crate::late::{Late, LateParts};
-use crate::present::{Away, Present};
-use crate::record::{RECORD_WORDS, Record, RequestFacts};
+use crate::late::LateParts;
+use crate::record::Record;
 use crate::recorder::Recorder;
-use crate::ring::{RING_RECORDS, Ring};
-use crate::series::{Series, Tally, WINDOW_SECONDS_MAX};
+use crate::series::{Tally, WINDOW_SECONDS_MAX};
 use crate::snapshot::{ClockFacts, SCHEMA, Snapshot, operation_account};
+use crate::state::{ACCOUNT, Accounting, Names, Shared, State};
 use crate::timeline::PARTS_MAX;
-use crate::watch::Watch;
 
 /// Pause between two drains of the rings.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
-
-/// Records that a thread counts when it has a moment: some 10 µs.
-const COUNTED_IN_A_MOMENT: usize = 160;
-/// The work of the threads that count.
-static ACCOUNT: Job = Job::new("account");
-
-/// The extent of the account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Accounting {
-    /// No readings are taken.
-    Off,
-    /// Requests are recorded in the rings, for the flight recorder; nothing is derived from them.
-    Ring,
-    /// Requests are recorded, and counted in histograms aside.
-    #[default]
-    Full,
-}
-
-impl Accounting {
-    /// The name on the command line and in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Accounting::Off => "off",
-            Accounting::Ring => "ring",
-            Accounting::Full => "full",
-        }
-    }
-}
-
-impl FromStr for Accounting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Accounting, String> {
-        match text {
-            "off" => Ok(Accounting::Off),
-            "ring" => Ok(Accounting::Ring),
-            "full" => Ok(Accounting::Full),
-            _ => Err(format!("`{text}` is none of off, ring and full")),
-        }
-    }
-}
-
-/// The names behind the slots in records.
-#[derive(Clone, Copy, Debug)]
-pub struct Names {
-    /// Operations of the API.
-    pub operations: &'static [&'static str],
-    /// The outcomes of requests.
-    pub outcomes: &'static [&'static str],
-    /// Parts of `execute`, at most [`PARTS_MAX`].
-    pub parts: &'static [&'static str],
-    /// Operations, by slot, whose parts have other names, as many as there are `parts`.
-    pub other_parts: &'static [(u8, &'static [&'static str])],
-}
-
-impl Names {
-    /// The parts of `execute` of the operation in this slot.
-    #[must_use]
-    pub fn parts_of(&self, operation: u8) -> &'static [&'static str] {
-        let other = self.other_parts.iter().find(|(slot, _)| *slot == operation);
-        other.map_or(self.parts, |(_, parts)| parts)
-    }
-}
-
-/// The receiver of each record, with its total in ticks.
-type Listener = Box<dyn FnMut(&Record, u64) + Send>;
 
 /// The account of a server; one for the process, shared by its threads.
 #[derive(Clone)]
 pub struct Account {
     pub(crate) shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) clock: Clock,
-    pub(crate) accounting: Accounting,
-    pub(crate) names: Names,
-    pub(crate) began: Ticks,
-    pub(crate) requests: AtomicU64,
-    state: Mutex<State>,
-    stopped: AtomicBool,
-    stop_lock: Mutex<()>,
-    stop_signal: Condvar,
-}
-
-pub(crate) struct State {
-    pub(crate) rings: Vec<Reading>,
-    pub(crate) watch: Watch,
-    series: Vec<Series>,
-    table: BucketTable,
-    records_lost: u64,
-    listener: Option<Listener>,
-    late: Late,
-    /// Number of the second, since the account began, that is being filled.
-    second: u64,
-}
-
-/// The readings of one recorder.
-pub(crate) struct Reading {
-    pub(crate) ring: Arc<Ring>,
-    next: u64,
-    pub(crate) present: &'static Present,
-    pub(crate) away: Arc<Away>,
 }
 
 impl Account {
@@ -137,28 +34,7 @@ impl Account {
     #[must_use]
     pub fn new(accounting: Accounting, clock: Clock, names: Names) -> Account {
         assert!(names.parts.len() <= PARTS_MAX, "a record holds {PARTS_MAX} parts");
-        let state = State {
-            rings: Vec::new(),
-            watch: Watch::new(names.operations.len()),
-            series: Vec::new(),
-            table: BucketTable::new(clock),
-            records_lost: 0,
-            listener: None,
-            late: Late::default(),
-            second: 0,
-        };
-        let shared = Shared {
-            clock,
-            accounting,
-            names,
-            began: clock.now(),
-            requests: AtomicU64::new(0),
-            state: Mutex::new(state),
-            stopped: AtomicBool::new(false),
-            stop_lock: Mutex::new(()),
-            stop_signal: Condvar::for_work(),
-        };
-        Account { shared: Arc::new(shared) }
+        Account { shared: Arc::new(Shared::new(accounting, clock, names)) }
     }
 
     /// Has the flight recorder keep so many records (at least one) instead of
@@ -182,15 +58,7 @@ impl Account {
     /// A recorder for the calling thread's requests.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
-        let (present, away) = (Present::take(), Arc::new(Away::default()));
-        let ring = (self.shared.accounting != Accounting::Off).then(|| {
-            let ring = Arc::new(Ring::new(RING_RECORDS));
-            let (reading, away) = (Arc::clone(&ring), Arc::clone(&away));
-            self.state().rings.push(Reading { ring: reading, next: 0, present, away });
-            ring
-        });
-        let (clock, shared) = (self.shared.clock, Arc::clone(&self.shared));
-        Recorder { clock, ring, present, away, shared }
+        Recorder::new(&self.shared)
     }
 
     /// Has the account know of the background jobs that are noted in `activity`.
@@ -241,32 +109,12 @@ impl Account {
     /// Counts what the recorders have recorded until now.
     pub fn drain(&self) {
         if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut self.state());
+            self.shared.drain_locked(&mut self.state());
         }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn drain_locked(&self, state: &mut State) {
-        let clock = self.shared.clock;
-        let now_second = self.shared.now_second();
-        if now_second > state.second {
-            let closed = state.second;
-            let State { series, watch, .. } = &mut *state;
-            for series in series.iter_mut() {
-                let operation = series.operation;
-                let totals = |buckets: &[_]| watch.slow.count_second(operation, buckets);
-                series.close_second(closed, &clock, totals);
-            }
-            // Seconds without a drain count as well, as far as anything reaches back.
-            let from = closed.max(now_second.saturating_sub(WINDOW_SECONDS_MAX as u64));
-            (from..now_second).for_each(|second| watch.close_second(second, &clock));
-            state.second = now_second;
-        }
-        state.watch.begin_drain(&clock);
-        state.count(&self.shared, None, u64::MAX);
+        self.shared.state()
     }
 
     /// The records of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
@@ -275,7 +123,7 @@ impl Account {
     pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {
         let mut state = self.state();
         if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut state);
+            self.shared.drain_locked(&mut state);
         }
         let since_start_ns =
             self.shared.clock.nanoseconds(self.shared.clock.now().since(self.shared.began));
@@ -326,68 +174,4 @@ impl Account {
             operations,
         }
     }
-}
-
-impl Shared {
-    /// The number of the second, since the account began, that it is.
-    fn now_second(&self) -> u64 {
-        self.clock.nanoseconds(self.clock.now().since(self.began)) / 1_000_000_000
-    }
-
-    /// Counts some records of one ring, unless somebody else is at the account. What takes longer
-    /// than a few microseconds is left to the thread that drains.
-    pub(crate) fn count_some(&self, ring: &Arc<Ring>) {
-        if self.accounting != Accounting::Full {
-            return;
-        }
-        let Ok(mut state) = self.state.try_lock() else { return };
-        let history = &state.watch.history;
-        if state.second == self.now_second() && history.has_room_for(COUNTED_IN_A_MOMENT) {
-            let _job = start_job(&ACCOUNT);
-            state.watch.begin_part(&self.clock);
-            state.count(self, Some(ring), COUNTED_IN_A_MOMENT as u64);
-        }
-    }
-}
-
-impl State {
-    /// Counts what the rings hold, or what `only` holds: so many records of each at most.
-    fn count(&mut self, shared: &Shared, only: Option<&Arc<Ring>>, limit: u64) {
-        let (clock, names) = (shared.clock, shared.names);
-        let State { rings, series, table, records_lost, watch, listener, late, .. } = self;
-        let table = &*table;
-        let mut count = |record: &Record, words: &[u64; RECORD_WORDS]| {
-            let series = series_of(series, record.facts);
-            let total_ticks = series.add(record, table, names.parts.len());
-            watch.see(record, words, total_ticks);
-            if let Some(listener) = listener {
-                listener(record, total_ticks);
-            }
-        };
-        let is_meant = |ring: &Arc<Ring>| only.is_none_or(|only| Arc::ptr_eq(only, ring));
-        for reading in rings.iter_mut().filter(|reading| is_meant(&reading.ring)) {
-            let (next, lost) = reading.ring.read_from(reading.next, limit, |record, words| {
-                if !record.is_told_later || !late.hold(record, &clock) {
-                    count(record, words);
-                }
-            });
-            reading.next = next;
-            *records_lost += lost;
-        }
-        if only.is_none() {
-            for record in late.release(&clock, shared.stopped.load(Ordering::Acquire)) {
-                count(&record, &record.to_words());
-            }
-        }
-    }
-}
-
-fn series_of(series: &mut Vec<Series>, facts: RequestFacts) -> &mut Series {
-    let key = (facts.operation, facts.outcome);
-    let place = series.iter().position(|series| (series.operation, series.outcome) == key);
-    let place = place.unwrap_or_else(|| {
-        series.push(Series::new(facts.operation, facts.outcome));
-        series.len() - 1
-    });
-    &mut series[place]
 }

@@ -9,7 +9,7 @@ use crate::histogram::{BUCKETS, Sparse, bucket_of};
 use crate::packed::PackedShapes;
 use crate::phase::Phase;
 use crate::record::{Record, SHIFT_MIN};
-use crate::series::{LOOP_WAIT, MEASURES, PARTS, Second, Shape, TOTAL, TRANSPORT, shape_number};
+use crate::shape::{LOOP_WAIT, MEASURES, PARTS, Shape, TOTAL, TRANSPORT, shape_number};
 use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
@@ -68,6 +68,14 @@ impl Counted {
             self.max_ticks = ticks;
         }
     }
+}
+
+/// The records of one second, in little space.
+#[derive(Debug)]
+pub(crate) struct Second {
+    pub(crate) measures: Vec<Sparse>,
+    pub(crate) shapes: PackedShapes,
+    pub(crate) work: Box<WorkSums>,
 }
 
 pub(crate) struct Filling {

@@ -58,7 +58,7 @@ impl Late {
         self.held.retain_mut(|(record, since)| {
             let told = self.told.remove(&record.facts.request);
             if let Some((told, _)) = &told {
-                record.divide(told);
+                record.divide(told.of, &told.parts);
             }
             let is_done = told.is_some() || is_over || now.since(*since) >= wait;
             if is_done {

@@ -25,16 +25,18 @@ mod record;
 mod recorder;
 mod ring;
 mod series;
+mod shape;
 mod shown;
 mod slow;
 mod snapshot;
+mod state;
 mod timeline;
 mod transport;
 mod views;
 mod watch;
 mod work;
 
-pub use account::{Account, Accounting, Names};
+pub use account::Account;
 pub use activity::{Activity, JOB_KINDS_MAX, JOBS_KEPT, Job, JobGuard, JobKind, JobTotals};
 pub use history::HISTORY_RECORDS;
 pub use interference::{INTERFERENCE_REQUESTS_MIN, INTERFERENCE_SLOW_MIN, Lift};
@@ -51,6 +53,7 @@ pub use snapshot::{
     AROUND_QUANTILES, Around, ClockFacts, Distribution, Named, OperationAccount, SCHEMA, Share,
     Snapshot,
 };
+pub use state::{Accounting, Names};
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
 pub use transport::{TRANSPORT_PARTS, TransportPart};
 pub use views::{

@@ -2,7 +2,7 @@
 //! dozens of shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
 //! takes a quarter of the room.
 
-use crate::series::Shape;
+use crate::shape::Shape;
 
 /// Shapes by their number, in ascending order, as a byte string: the distance to the number before,
 /// the count, and each sum, all as little-endian groups of seven bits with a bit for "more".
@@ -63,7 +63,7 @@ fn read(rest: &mut &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::MEASURES;
+    use crate::shape::MEASURES;
     use proptest::prelude::*;
 
     proptest! {

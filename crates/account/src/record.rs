@@ -1,8 +1,7 @@
 //! The fixed-size record that a finished timeline leaves behind.
 
 use crate::compact::Compact;
-use crate::late::LateParts;
-use crate::phase::{PHASES, Phase, STAMPS, Stamp};
+use crate::phase::{PHASES, Part, Phase, STAMPS, Stamp};
 use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
 use crate::transport::{TransportPart, TransportTicks};
 use pellucid_clock::Ticks;
@@ -123,10 +122,10 @@ impl Record {
         self.job_word = (bits >> 32) << JOB_BITS | self.waited_for();
     }
 
-    /// Takes what was told of a part out of it, no more than there is in it.
-    pub(crate) fn divide(&mut self, told: &LateParts) {
-        for (part, ticks) in &told.parts {
-            let left = &mut self.parts[told.of.slot()];
+    /// Takes ticks of other parts out of a part, no more than there are in it.
+    pub(crate) fn divide(&mut self, of: Part, parts: &[(Part, u64)]) {
+        for (part, ticks) in parts {
+            let left = &mut self.parts[of.slot()];
             let units = u32::try_from(ticks >> self.shift).unwrap_or(u32::MAX).min(*left);
             *left -= units;
             self.parts[part.slot()] += units;

@@ -5,25 +5,36 @@ use std::sync::atomic::Ordering;
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::account::Shared;
 use crate::phase::{Phase, STAMPS, Stamp};
 use crate::present::{Away, Flight, InFlight, Present, phase_after};
 use crate::probe;
 use crate::record::{Record, RequestFacts};
-use crate::ring::Ring;
+use crate::ring::{RING_RECORDS, Ring};
+use crate::state::{Accounting, Shared};
 use crate::timeline::Timeline;
 use crate::transport::TransportPart;
 
 /// Makes timelines for one thread and records them when their requests are done.
 pub struct Recorder {
-    pub(crate) clock: Clock,
-    pub(crate) ring: Option<Arc<Ring>>,
-    pub(crate) present: &'static Present,
-    pub(crate) away: Arc<Away>,
-    pub(crate) shared: Arc<Shared>,
+    clock: Clock,
+    ring: Option<Arc<Ring>>,
+    present: &'static Present,
+    away: Arc<Away>,
+    shared: Arc<Shared>,
 }
 
 impl Recorder {
+    /// A recorder for the calling thread's requests.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Recorder {
+        let (present, away) = (Present::take(), Arc::new(Away::default()));
+        let ring = (shared.accounting != Accounting::Off).then(|| {
+            let ring = Arc::new(Ring::new(RING_RECORDS));
+            shared.state().read_also(Arc::clone(&ring), present, Arc::clone(&away));
+            ring
+        });
+        Recorder { clock: shared.clock, ring, present, away, shared: Arc::clone(shared) }
+    }
+
     /// True if readings are taken.
     #[inline]
     #[must_use]

@@ -2,10 +2,11 @@
 
 use pellucid_clock::Ticks;
 
-use crate::account::{Account, Accounting, Names};
+use crate::account::Account;
 use crate::activity::{Activity, JOBS_KEPT, Job};
 use crate::interference::{Counts, Lift};
 use crate::record::Record;
+use crate::state::{Accounting, Names};
 use crate::views::{InFlightView, InterferenceView, SlowOperation, Viewer};
 
 /// A record that ended so much earlier than another was drained before it: drains are 10 ms apart,
@@ -49,7 +50,7 @@ impl Account {
         let now = clock.now();
         let since = Ticks(now.0.saturating_sub(clock.ticks(seconds.saturating_mul(1_000_000_000))));
         let records = if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut state);
+            self.shared.drain_locked(&mut state);
             state.watch.history.since(since, self.slack(), limit)
         } else {
             // Nobody drains the rings: what they hold is all there is.
@@ -75,7 +76,7 @@ impl Account {
     pub fn ended_after(&self, moment: Ticks) -> Vec<Record> {
         let mut state = self.state();
         if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut state);
+            self.shared.drain_locked(&mut state);
         }
         let mut records = state.watch.history.since(Ticks(moment.0 + 1), self.slack(), usize::MAX);
         drop(state);
@@ -89,7 +90,7 @@ impl Account {
     pub fn slow(&self, limit: usize) -> Vec<SlowOperation> {
         let mut state = self.state();
         if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut state);
+            self.shared.drain_locked(&mut state);
         }
         let watch = &state.watch;
         let viewer = self.viewer(&watch.activity);
@@ -122,7 +123,7 @@ impl Account {
     pub fn interference(&self, since_start: bool) -> Vec<InterferenceView> {
         let mut state = self.state();
         if self.shared.accounting == Accounting::Full {
-            self.drain_locked(&mut state);
+            self.shared.drain_locked(&mut state);
         }
         let watch = &state.watch;
         let counts = match since_start {

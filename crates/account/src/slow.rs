@@ -35,7 +35,7 @@ const CROSSED_PER_DRAIN: usize = 64;
 
 /// A request that is kept, with its surroundings.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SlowRequest {
     pub(crate) record: Record,
     /// The threshold of its operation then, in nanoseconds, if it was above one.
     pub(crate) threshold_ns: Option<u64>,
@@ -53,9 +53,9 @@ pub(crate) struct Operation {
     /// Requests, and of them those that were slow.
     pub(crate) requests: u64,
     pub(crate) slow: u64,
-    pub(crate) crossed: VecDeque<Kept>,
-    pub(crate) slowest: Vec<Kept>,
-    pub(crate) slowest_before: Vec<Kept>,
+    pub(crate) crossed: VecDeque<SlowRequest>,
+    pub(crate) slowest: Vec<SlowRequest>,
+    pub(crate) slowest_before: Vec<SlowRequest>,
     /// The least total in `slowest`, once it is full.
     slowest_floor_ticks: u64,
 }
@@ -101,7 +101,7 @@ impl Operation {
         });
     }
 
-    fn keep_as_slowest(&mut self, kept: Kept) {
+    fn keep_as_slowest(&mut self, kept: SlowRequest) {
         if self.slowest.len() == SLOWEST_KEPT {
             let least = (0..SLOWEST_KEPT)
                 .min_by_key(|index| self.slowest[*index].record.total_ticks())
@@ -177,10 +177,10 @@ impl Slow {
     }
 }
 
-fn keep(record: &Record, threshold_ns: Option<u64>, activity: &Activity) -> Kept {
+fn keep(record: &Record, threshold_ns: Option<u64>, activity: &Activity) -> SlowRequest {
     let (from, to): (Ticks, Ticks) = record.span();
     let waited_for = record.waited_for();
-    Kept {
+    SlowRequest {
         record: *record,
         threshold_ns,
         overlapped: activity.overlapping(from, to, OVERLAPS_KEPT),
@@ -236,7 +236,7 @@ mod tests {
         for total in (0..1_000).map(|index| (index * 7_919) % 1_000) {
             slow.see(&request(clock, 0, 0, total * 8), total * 8, &activity);
         }
-        let totals = |kept: &[Kept]| {
+        let totals = |kept: &[SlowRequest]| {
             let mut totals: Vec<u64> = kept.iter().map(|kept| kept.record.total_ticks()).collect();
             totals.sort_unstable();
             totals

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::phase::PHASES;
-use crate::series::{LOOP_WAIT, PARTS, Shape, TOTAL, TRANSPORT, Tally};
+use crate::series::Tally;
+use crate::shape::{LOOP_WAIT, PARTS, Shape, TOTAL, TRANSPORT};
 use crate::transport::{TRANSPORT_PARTS, TransportPart};
 use crate::work::EngineWork;
 

@@ -5,13 +5,13 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Wait, WaitKind};
 use serde::{Deserialize, Serialize};
 
-use crate::account::Names;
 use crate::activity::{Activity, Job};
 use crate::interference::Lift;
 use crate::phase::{PHASES, Phase};
 use crate::present::InFlight;
 use crate::record::Record;
-use crate::slow::{Kept, Operation};
+use crate::slow::{Operation, SlowRequest};
+use crate::state::Names;
 use crate::transport::TRANSPORT_PARTS;
 
 /// A named stretch of time.
@@ -184,7 +184,7 @@ impl Viewer<'_> {
         }
     }
 
-    fn request(&self, kept: &Kept) -> RequestView {
+    fn request(&self, kept: &SlowRequest) -> RequestView {
         let (record, facts) = (&kept.record, &kept.record.facts);
         let (from, to) = record.span();
         let ns = |ticks: u64| self.clock.nanoseconds(ticks);
@@ -217,7 +217,7 @@ impl Viewer<'_> {
 
     pub(crate) fn slow(&self, slot: u8, operation: &Operation, limit: usize) -> SlowOperation {
         let slowest = operation.slowest.iter().chain(&operation.slowest_before);
-        let mut slowest: Vec<&Kept> = slowest.collect();
+        let mut slowest: Vec<&SlowRequest> = slowest.collect();
         slowest.sort_by_key(|kept| std::cmp::Reverse(kept.record.total_ticks()));
         slowest.truncate(crate::slow::SLOWEST_KEPT.min(limit));
         SlowOperation {

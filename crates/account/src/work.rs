@@ -4,7 +4,7 @@ use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::phase::Phase;
-use crate::series::{TOTAL, TRANSPORT};
+use crate::shape::{TOTAL, TRANSPORT};
 use crate::timeline::EngineCounts;
 
 /// Places where a key can be found: nowhere, in a memtable, in one of 14 levels.
@@ -44,7 +44,7 @@ pub struct FoundIn {
 
 /// Requests and the sums of their times.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct PlaceSums {
     count: u64,
     execute: u64,
     total: u64,
@@ -55,13 +55,13 @@ struct Place {
 pub(crate) struct WorkSums {
     /// In the order of the fields of [`EngineWork`].
     counts: [u64; 6],
-    places: [Place; PLACES_MAX],
+    places: [PlaceSums; PLACES_MAX],
 }
 
 impl WorkSums {
     /// The same with sums in nanoseconds, where they were in ticks.
     pub(crate) fn in_ns(&self, clock: &Clock) -> WorkSums {
-        let places = self.places.map(|place| Place {
+        let places = self.places.map(|place| PlaceSums {
             execute: clock.nanoseconds(place.execute),
             total: clock.nanoseconds(place.total),
             ..place
@@ -105,7 +105,7 @@ impl WorkSums {
 
     pub(crate) fn describe(&self) -> EngineWork {
         let [look_ups, tables, filters_excluded, filters_false, blocks, records] = self.counts;
-        let found = |(number, place): (usize, &Place)| {
+        let found = |(number, place): (usize, &PlaceSums)| {
             let mean_ns = |sum_ns: u64| sum_ns as f64 / place.count.max(1) as f64;
             FoundIn {
                 place: match number {

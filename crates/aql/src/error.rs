@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pellucid_budget::OverBudget;
 use pellucid_value::OverLimit;
 
 /// The numbers of errors and warnings, as ArangoDB has them.
@@ -117,6 +118,17 @@ impl From<OverLimit> for QueryError {
             OverLimit::Size => number::RESOURCE_LIMIT,
         };
         Self::new(number, over.to_string())
+    }
+}
+
+/// 32, of the query itself or of all queries.
+impl From<OverBudget> for QueryError {
+    fn from(over: OverBudget) -> Self {
+        let message = match over {
+            OverBudget::Share { .. } => "query would use more memory than allowed".to_owned(),
+            OverBudget::Server { .. } => over.to_string(),
+        };
+        Self::new(number::RESOURCE_LIMIT, message)
     }
 }
 

@@ -5,22 +5,31 @@
 
 #![forbid(unsafe_code)]
 
+mod aggregator;
 mod error;
 mod evaluate;
 mod execute;
 mod functions;
+mod kill;
+mod memory;
+mod options;
 mod parse;
 mod plan;
+mod regexes;
 mod run;
 mod source;
 mod statements;
+mod timing;
+mod tree;
 
 pub use error::{QueryError, number};
-pub use execute::{Execution, NodeAccount, PointResult};
+pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
+pub use kill::KillSwitch;
+pub use options::{QueryOptions, WARNINGS_MAX};
 pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse, parse_within};
 pub use plan::{Plan, RULES};
-pub use run::{KillSwitch, QueryOptions, Stats, WARNINGS_MAX, WRITES_MAX, Warning};
+pub use run::{Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, REPORTED_VERSION, Scan, Source, Visitor, Write, WriteBatch,

@@ -26,7 +26,7 @@ const PLAN_BYTES_MAX: usize = 64 << 10;
 /// The queries that were asked of late.
 #[derive(Debug, Default)]
 pub struct Statements {
-    kept: Mutex<Known>,
+    known: Mutex<Known>,
 }
 
 /// Queries by their texts.
@@ -59,12 +59,12 @@ impl Known {
 pub struct Statement {
     text: Arc<str>,
     parsed: Parsed,
-    kept: Mutex<Option<Arc<Kept>>>,
+    reusable: Mutex<Option<Arc<ReusablePlan>>>,
 }
 
 /// A plan that serves again.
 #[derive(Debug)]
-struct Kept {
+struct ReusablePlan {
     plan: Arc<Plan>,
     reuse: Reuse,
     /// True if it is light, as far as is known.
@@ -81,16 +81,16 @@ impl Statements {
             return Ok(known);
         }
         let parsed = parse_within(text, options)?;
-        let statement = Statement { text: text.into(), parsed, kept: Mutex::new(None) };
+        let statement = Statement { text: text.into(), parsed, reusable: Mutex::new(None) };
         let statement = Arc::new(statement);
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).add(&statement);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).add(&statement);
         Ok(statement)
     }
 
     /// The query of this text, if it was read of late.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Arc<Statement>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).statements.get(text).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).statements.get(text).cloned()
     }
 }
 
@@ -101,23 +101,23 @@ impl Statement {
         &self.text
     }
 
-    fn ready(&self, binds: &Value, source: &dyn Source) -> Option<Arc<Kept>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        kept.reuse.serves(&kept.plan, binds, source).then_some(kept)
+    fn ready(&self, binds: &Value, source: &dyn Source) -> Option<Arc<ReusablePlan>> {
+        let reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        reusable.reuse.serves(binds, source).then_some(reusable)
     }
 
     /// The plan that is there, if it serves for these values and is light ([`Plan::is_light`]).
     #[must_use]
     pub fn light(&self, binds: &Value, source: &dyn Source) -> Option<Arc<Plan>> {
-        let kept = self.ready(binds, source)?;
-        kept.is_light.load(Ordering::Relaxed).then(|| Arc::clone(&kept.plan))
+        let reusable = self.ready(binds, source)?;
+        reusable.is_light.load(Ordering::Relaxed).then(|| Arc::clone(&reusable.plan))
     }
 
     /// Takes note that the plan that is there turned out not to be light.
     pub fn note_heavy(&self) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*kept {
-            kept.is_light.store(false, Ordering::Relaxed);
+        let reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reusable) = &*reusable {
+            reusable.is_light.store(false, Ordering::Relaxed);
         }
     }
 
@@ -132,16 +132,16 @@ impl Statement {
         options: &QueryOptions,
         kill: &KillSwitch,
     ) -> Result<Arc<Plan>, QueryError> {
-        if let Some(kept) = self.ready(binds, &**source) {
-            return Ok(Arc::clone(&kept.plan));
+        if let Some(reusable) = self.ready(binds, &**source) {
+            return Ok(Arc::clone(&reusable.plan));
         }
         let (plan, reuse) = Plan::to_serve_again(&self.parsed, binds, source, options, kill)?;
         let plan = Arc::new(plan);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner);
         let reuse = reuse.filter(|_| plan.memory_bytes() <= PLAN_BYTES_MAX);
-        *kept = reuse.map(|reuse| {
+        *reusable = reuse.map(|reuse| {
             let is_light = AtomicBool::new(plan.is_light());
-            Arc::new(Kept { plan: Arc::clone(&plan), reuse, is_light })
+            Arc::new(ReusablePlan { plan: Arc::clone(&plan), reuse, is_light })
         });
         Ok(plan)
     }
@@ -175,12 +175,12 @@ mod tests {
         for text in &texts {
             statements.read(text, &options).unwrap();
             assert!(statements.find(text).is_some());
-            assert!(statements.kept.lock().unwrap().bytes <= STATEMENTS_BYTES_MAX);
+            assert!(statements.known.lock().unwrap().bytes <= STATEMENTS_BYTES_MAX);
         }
         assert!(statements.find(&texts[0]).is_none());
         // One that was read is counted once.
-        let bytes = statements.kept.lock().unwrap().bytes;
+        let bytes = statements.known.lock().unwrap().bytes;
         statements.read(&texts[199], &options).unwrap();
-        assert_eq!(statements.kept.lock().unwrap().bytes, bytes);
+        assert_eq!(statements.known.lock().unwrap().bytes, bytes);
     }
 }

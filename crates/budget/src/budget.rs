@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Share;
-
 /// A bound on the bytes that several holders take together. A clone is the same budget.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Counters>);
@@ -29,12 +27,6 @@ impl Budget {
     #[must_use]
     pub fn unbounded() -> Budget {
         Budget::new(usize::MAX)
-    }
-
-    /// A share of at most `bytes_max` bytes, which holds nothing yet.
-    #[must_use]
-    pub fn share(&self, bytes_max: usize) -> Share {
-        Share::new(self.clone(), bytes_max)
     }
 
     /// The bound in bytes.

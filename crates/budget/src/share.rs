@@ -17,11 +17,16 @@ pub struct Share {
     peak_bytes: usize,
 }
 
-impl Share {
-    pub(crate) fn new(budget: Budget, bytes_max: usize) -> Share {
+impl Budget {
+    /// A share of at most `bytes_max` bytes, which holds nothing yet.
+    #[must_use]
+    pub fn share(&self, bytes_max: usize) -> Share {
+        let budget = self.clone();
         Share { budget, bytes_max, held_bytes: 0, leased_bytes: 0, peak_bytes: 0 }
     }
+}
 
+impl Share {
     /// Takes `bytes`, all or none: to be called before they are allocated.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Decides whether the time stamp counter can be trusted, and measures its rate.
 
-use crate::source::Ticks;
+use crate::ticks::Ticks;
 
 /// The stretch for which the counter is watched against the monotonic clock.
 const CALIBRATION_NS: u64 = 20_000_000;

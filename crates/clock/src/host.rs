@@ -3,7 +3,8 @@
 
 use std::sync::OnceLock;
 
-use crate::source::{Clock, ClockSource, Ticks};
+use crate::source::{Clock, ClockSource};
+use crate::ticks::Ticks;
 
 /// Linux's file with the identity of the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

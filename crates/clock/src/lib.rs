@@ -20,11 +20,13 @@ mod millisecond;
 mod simulated;
 mod source;
 mod stopwatch;
+mod ticks;
 mod wall;
 
 pub use duration::parse_duration;
 pub use host::SharedReading;
 pub use simulated::SimulatedClock;
-pub use source::{Clock, ClockSource, Ticks};
+pub use source::{Clock, ClockSource};
 pub use stopwatch::Stopwatch;
+pub use ticks::Ticks;
 pub use wall::{HttpDate, WallTime};

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::calibration::read_tsc;
-use crate::source::{Clock, Ticks};
+use crate::ticks::Ticks;
 use crate::wall::WallTime;
 
 const MILLISECOND_NS: u32 = 1_000_000;
@@ -28,22 +28,22 @@ thread_local! {
     };
 }
 
-/// The system's time. `clock` is one that reads the processor's counter.
+/// The system's time. `ticks` tells how many ticks of the processor's counter nanoseconds last.
 #[inline]
-pub(crate) fn now(clock: &Clock) -> WallTime {
+pub(crate) fn now(ticks: impl Fn(u64) -> u64) -> WallTime {
     let (known, now) = (KNOWN.get(), read_tsc());
     // A counter that was set back, as by a restored machine, knows nothing of the time.
-    if known.begin <= now && now < known.end { known.time } else { ask(clock) }
+    if known.begin <= now && now < known.end { known.time } else { ask(ticks) }
 }
 
 #[cold]
-fn ask(clock: &Clock) -> WallTime {
+fn ask(ticks: impl Fn(u64) -> u64) -> WallTime {
     // Read before the system is asked, so that the end comes early rather than late.
     let begin = read_tsc();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = WallTime::of_unix(since_epoch);
     let rest_ns = MILLISECOND_NS - since_epoch.subsec_nanos() % MILLISECOND_NS;
-    let end = Ticks(begin.0.saturating_add(clock.ticks(u64::from(rest_ns))));
+    let end = Ticks(begin.0.saturating_add(ticks(u64::from(rest_ns))));
     KNOWN.set(Millisecond { begin, end, time });
     time
 }
@@ -51,6 +51,7 @@ fn ask(clock: &Clock) -> WallTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
 
     /// How far the counter's end of a millisecond may be from the system's: two threads on two
     /// processors read their counters a little apart, and the rate is rounded.
@@ -59,11 +60,12 @@ mod tests {
     #[test]
     fn it_is_the_systems_time() {
         let clock = Clock::system();
-        let mut last = now(&clock);
+        let mut last = now(|nanoseconds| clock.ticks(nanoseconds));
         let begun = std::time::Instant::now();
         let mut milliseconds = 0;
         while begun.elapsed().as_millis() < 50 {
-            let (before, told, after) = (WallTime::now(), now(&clock), WallTime::now());
+            let (before, told, after) =
+                (WallTime::now(), now(|nanoseconds| clock.ticks(nanoseconds)), WallTime::now());
             let earliest_ms = before.unix_ms() - APART_MS;
             assert!((earliest_ms..=after.unix_ms()).contains(&told.unix_ms()), "{told:?}");
             milliseconds += u32::from(told != last);
@@ -77,6 +79,6 @@ mod tests {
         let clock = Clock::system();
         let far = Ticks(u64::MAX);
         KNOWN.set(Millisecond { begin: Ticks(far.0 - 1), end: far, time: WallTime::EPOCH });
-        assert!(now(&clock).unix_ms() > 1_600_000_000_000);
+        assert!(now(|nanoseconds| clock.ticks(nanoseconds)).unix_ms() > 1_600_000_000_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::source::Ticks;
+use crate::ticks::Ticks;
 use crate::wall::WallTime;
 
 /// Time as a test or a simulation wants it. The wall clock can be stepped on its own, because real

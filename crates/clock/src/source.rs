@@ -1,25 +1,12 @@
-//! The source of ticks, and the length of one.
+//! The clock: its source of ticks, and the length of one.
 
 use std::sync::OnceLock;
 
 use crate::calibration;
 use crate::millisecond;
 use crate::simulated::SimulatedClock;
+use crate::ticks::Ticks;
 use crate::wall::WallTime;
-
-/// A reading of the clock, in units that only the [`Clock`] that took it can convert.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticks(pub u64);
-
-impl Ticks {
-    /// Ticks that passed from `earlier` to `self`; zero where the counter appears to step back,
-    /// which two cores may show each other within a few cycles.
-    #[inline(always)]
-    #[must_use]
-    pub fn since(self, earlier: Ticks) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
 
 /// The source of a [`Clock`]; shown beside every figure, because it bounds the figure's precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +104,7 @@ impl Clock {
     pub fn wall(&self) -> WallTime {
         match self.reader {
             Reader::Simulated(clock) => clock.wall(),
-            Reader::Tsc => millisecond::now(self),
+            Reader::Tsc => millisecond::now(|nanoseconds| self.ticks(nanoseconds)),
             Reader::Monotonic => WallTime::now(),
         }
     }

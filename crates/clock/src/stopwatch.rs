@@ -1,6 +1,7 @@
 //! A stopwatch: one line before the work and one behind it.
 
-use crate::source::{Clock, Ticks};
+use crate::source::Clock;
+use crate::ticks::Ticks;
 
 /// A duration that is under way.
 ///

@@ -46,7 +46,7 @@ pub struct QueryData {
     committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
     /// It is read on a thread that must not be held up.
     is_light: bool,
-    /// Whether its reads may wait for the medium.
+    /// True if its reads may wait for the medium.
     mode: ReadMode,
     /// Told when the query does nothing for a while, and when it goes on.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,

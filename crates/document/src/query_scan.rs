@@ -143,7 +143,7 @@ impl EntrySource {
         if is_unique {
             return Ok(EntrySource::One(reads.get(key)?));
         }
-        let scan = reads.snapshot.scan_stem(reads.table, key, reverse);
+        let scan = reads.snapshot.scan_prefix(reads.table, key, reverse);
         scan.map(EntrySource::Scan).map_err(store_error)
     }
 

@@ -28,4 +28,4 @@ pub use model::{
 pub use store::{
     LocalStore, NotingStore, Properties, Range, ReplicatedStore, Scan, Snapshot, Store,
 };
-pub use workers::{Place, Workers};
+pub use workers::{ReservedSlot, Workers};

@@ -234,16 +234,16 @@ pub trait Snapshot: Send + Sync {
     /// If the walk cannot begin.
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
-    /// Walks the keys that begin with `stem`, from the last to the first if `reverse`. Where the
-    /// store was told which beginnings of keys are stems, it has to be a whole one; few of them are
-    /// then found as quickly as a key is.
+    /// Walks the keys that begin with `prefix`, from the last to the first if `reverse`. Where the
+    /// store was told which prefixes of keys are looked up, it has to be a whole one; few of them
+    /// are then found as quickly as a key is.
     ///
     /// # Errors
     /// If the walk cannot begin.
-    fn scan_stem(&self, table: Table, stem: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
-        let last = stem.iter().rposition(|byte| *byte < u8::MAX);
-        let end = last.map(|last| [&stem[..last], &[stem[last] + 1]].concat());
-        self.scan(table, Range { start: stem, end: end.as_deref(), reverse })
+    fn scan_prefix(&self, table: Table, prefix: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
+        let last = prefix.iter().rposition(|byte| *byte < u8::MAX);
+        let end = last.map(|last| [&prefix[..last], &[prefix[last] + 1]].concat());
+        self.scan(table, Range { start: prefix, end: end.as_deref(), reverse })
     }
 }
 

@@ -44,13 +44,13 @@ impl Workers {
 
     /// A place in the queue; nothing if it is full.
     #[must_use]
-    pub fn reserve(&self) -> Option<Place> {
+    pub fn reserve(&self) -> Option<ReservedSlot> {
         let sender = self.sender.clone()?;
         if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queue_max {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Place { sender, queued: Arc::clone(&self.queued), is_used: false })
+        Some(ReservedSlot { sender, queued: Arc::clone(&self.queued), is_used: false })
     }
 
     /// Jobs that wait, and places that are reserved.
@@ -80,13 +80,13 @@ fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
 }
 
 /// A place in the queue of [`Workers`]; given back if it is dropped unused.
-pub struct Place {
+pub struct ReservedSlot {
     sender: Sender<Job>,
     queued: Arc<AtomicUsize>,
     is_used: bool,
 }
 
-impl Place {
+impl ReservedSlot {
     /// Has a thread run `job`.
     pub fn run(mut self, job: impl FnOnce() + Send + 'static) {
         // The threads end only after every sender is gone, this one included.
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReservedSlot {
     fn drop(&mut self) {
         if !self.is_used {
             self.queued.fetch_sub(1, Ordering::Relaxed);

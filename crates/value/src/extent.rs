@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use crate::Value;
 use crate::packed::DEPTH_MAX;
 
 /// The largest value in bytes, each of its parts counted wherever it is: no packed form is
@@ -48,19 +47,10 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Takes note of a part.
-    pub(crate) fn add(&mut self, part: &Value) -> Result<(), OverLimit> {
-        let depth = part.depth();
-        if depth >= DEPTH_MAX {
-            let document = match part {
-                Value::Packed(_) if depth > DEPTH_MAX => part.attribute("_id"),
-                _ => Value::Null,
-            };
-            let document = document.as_str().map(str::to_owned);
-            return Err(OverLimit::Depth { document });
-        }
+    /// Takes note of a part of this depth, which is less than [`DEPTH_MAX`], and size.
+    pub(crate) fn add(&mut self, depth: usize, bytes: usize) -> Result<(), OverLimit> {
         self.depth = self.depth.max(depth as u8);
-        self.add_bytes(part.size_bytes())
+        self.add_bytes(bytes)
     }
 
     /// Takes note of memory beside the parts.

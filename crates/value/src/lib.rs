@@ -8,9 +8,7 @@
 //!
 //! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
 
-mod array;
 mod cast;
-mod each;
 mod extent;
 pub mod index_key;
 pub mod json;
@@ -26,20 +24,20 @@ mod samples;
 mod shared;
 mod text;
 mod value;
+mod view;
 mod walk;
 
-pub use array::Array;
 pub use cast::{number_of_text, to_array, to_number, to_text, write_text};
 pub use extent::{OverLimit, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
 pub use number::{Number, compare_numbers};
-pub use object::{Object, ObjectBuilder};
+pub use object::ObjectBuilder;
 pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};
 pub use shared::Shared;
 pub use text::Text;
-pub use value::Value;
+pub use value::{Array, Object, Value};
 
 /// What to do about an attribute that an object has twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

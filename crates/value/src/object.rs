@@ -1,71 +1,8 @@
-//! Objects that a query has built: members in the order of their insertion, found by name.
+//! Objects that are being built: members in the order of their insertion.
 
 use std::sync::Arc;
 
-use crate::extent::{Extent, OverLimit};
-use crate::{Duplicates, Text, Value};
-
-/// Members by name. Built by an [`ObjectBuilder`], never changed afterwards.
-#[derive(Clone, Debug, Default)]
-pub struct Object {
-    members: Vec<(Text, Value)>,
-    /// Places in `members`, by name.
-    order: Vec<u32>,
-    extent: Extent,
-}
-
-impl Object {
-    /// The member of that name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        let found =
-            self.order.binary_search_by(|&at| self.members[at as usize].0.as_str().cmp(name));
-        found.ok().map(|place| &self.members[self.order[place] as usize].1)
-    }
-
-    /// The number of members.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// True if there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
-    }
-
-    /// All members as they were inserted.
-    #[must_use]
-    pub fn members(&self) -> &[(Text, Value)] {
-        &self.members
-    }
-
-    pub(crate) fn extent(&self) -> Extent {
-        self.extent
-    }
-
-    /// See [`Value::let_go`].
-    pub(crate) fn let_go(&mut self) {
-        for (name, value) in &mut self.members {
-            name.let_go();
-            value.let_go();
-        }
-    }
-
-    /// The member in this place, as they were inserted, or by name if `sorted`.
-    pub(crate) fn member(&self, place: usize, sorted: bool) -> Option<&(Text, Value)> {
-        let place = if sorted { *self.order.get(place)? as usize } else { place };
-        self.members.get(place)
-    }
-
-    /// The member that is in this place by name.
-    #[must_use]
-    pub fn sorted(&self, place: usize) -> Option<(&str, &Value)> {
-        let (name, value) = self.members.get(*self.order.get(place)? as usize)?;
-        Some((name, value))
-    }
-}
+use crate::{Duplicates, Object, OverLimit, Text, Value};
 
 /// Collects members.
 #[derive(Debug)]
@@ -116,14 +53,7 @@ impl ObjectBuilder {
             self.drop_duplicates(&order);
             order = self.order()?;
         }
-        let mut extent = Extent::default();
-        for (name, value) in &self.members {
-            extent.add(value)?;
-            extent.add_bytes(size_of::<Text>() + name.size_bytes())?;
-        }
-        let spare = self.members.capacity() - self.members.len();
-        extent.add_bytes(spare * size_of::<(Text, Value)>() + order.len() * size_of::<u32>())?;
-        Ok(Value::Object(Arc::new(Object { members: self.members, order, extent })))
+        Object::new(self.members, order).map(|object| Value::Object(Arc::new(object)))
     }
 
     /// The places of all members by name, those of one name as they came.

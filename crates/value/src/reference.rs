@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::packed::{PackedArray, PackedObject};
+use crate::packed::{PackedArray, PackedObject, Table, fixed, string_at, tag, text_of};
 use crate::{Array, Kind, Number, Object, Shared, Text, Value};
 
 /// A value that is read where it lies.
@@ -41,6 +41,46 @@ pub enum ObjectRef<'a> {
 }
 
 impl<'a> Ref<'a> {
+    /// The node at the front of `node`; null if it makes no sense.
+    #[must_use]
+    pub(crate) fn of_node(node: &'a [u8]) -> Self {
+        Self::decode(node).unwrap_or(Ref::Null)
+    }
+
+    fn decode(node: &'a [u8]) -> Option<Self> {
+        let first = *node.first()?;
+        Some(match first {
+            tag::SHORT_STRING..=tag::SHORT_STRING_END | tag::STRING => {
+                Ref::String(text_of(string_at(node)?.0)?)
+            }
+            tag::FALSE => Ref::Bool(false),
+            tag::TRUE => Ref::Bool(true),
+            tag::INT_1 => int(i64::from(i8::from_le_bytes(fixed(node)?))),
+            tag::INT_2 => int(i64::from(i16::from_le_bytes(fixed(node)?))),
+            tag::INT_4 => int(i64::from(i32::from_le_bytes(fixed(node)?))),
+            tag::INT_8 => int(i64::from_le_bytes(fixed(node)?)),
+            tag::UINT_8 => {
+                let value = u64::from_le_bytes(fixed(node)?);
+                Ref::Number(i64::try_from(value).map_or(Number::Uint(value), Number::Int))
+            }
+            tag::DOUBLE => {
+                let value = f64::from_le_bytes(fixed(node)?);
+                if !value.is_finite() {
+                    return None;
+                }
+                Ref::Number(Number::Double(value))
+            }
+            tag::ARRAY..=18 => {
+                Ref::Array(ArrayRef::Packed(PackedArray(Table::open(node, first - tag::ARRAY)?)))
+            }
+            tag::OBJECT..=26 => {
+                let table = Table::open(node, first - tag::OBJECT)?;
+                Ref::Object(ObjectRef::Packed(PackedObject(table)))
+            }
+            _ => return None,
+        })
+    }
+
     /// Its type.
     #[must_use]
     pub fn kind(self) -> Kind {
@@ -115,6 +155,26 @@ impl<'a> Ref<'a> {
     }
 }
 
+fn int<'a>(value: i64) -> Ref<'a> {
+    Ref::Number(Number::Int(value))
+}
+
+impl<'a> From<&'a Value> for Ref<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Ref::Null,
+            Value::Bool(value) => Ref::Bool(*value),
+            Value::Int(value) => Ref::Number(Number::Int(*value)),
+            Value::Uint(value) => Ref::Number(Number::Uint(*value)),
+            Value::Double(value) => Ref::Number(Number::Double(*value)),
+            Value::String(text) => Ref::String(text),
+            Value::Array(elements) => Ref::Array(ArrayRef::Built(elements)),
+            Value::Object(object) => Ref::Object(ObjectRef::Built(object)),
+            Value::Packed(node) => Ref::of_node(node),
+        }
+    }
+}
+
 impl<'a> ArrayRef<'a> {
     /// The number of elements.
     #[must_use]
@@ -135,8 +195,8 @@ impl<'a> ArrayRef<'a> {
     #[must_use]
     pub fn get(self, place: usize) -> Option<Ref<'a>> {
         match self {
-            Self::Packed(array) => array.get(place),
-            Self::Built(elements) => elements.get(place).map(Value::view),
+            Self::Packed(array) => array.get(place).map(Ref::of_node),
+            Self::Built(elements) => elements.get(place).map(Ref::from),
         }
     }
 
@@ -166,8 +226,8 @@ impl<'a> ObjectRef<'a> {
     #[must_use]
     pub fn get(self, name: &str) -> Option<Ref<'a>> {
         match self {
-            Self::Packed(object) => object.get(name),
-            Self::Built(object) => object.get(name).map(Value::view),
+            Self::Packed(object) => object.get(name).map(Ref::of_node),
+            Self::Built(object) => object.get(name).map(Ref::from),
         }
     }
 
@@ -176,8 +236,8 @@ impl<'a> ObjectRef<'a> {
     #[must_use]
     pub fn get_near(self, name: &str, place: &mut usize) -> Option<Ref<'a>> {
         match self {
-            Self::Packed(object) => object.get_near(name, place),
-            Self::Built(object) => object.get(name).map(Value::view),
+            Self::Packed(object) => object.get_near(name, place).map(Ref::of_node),
+            Self::Built(object) => object.get(name).map(Ref::from),
         }
     }
 
@@ -214,17 +274,19 @@ impl<'a> Iterator for Members<'a> {
         self.place += 1;
         match (self.object, self.sorted) {
             (ObjectRef::Built(object), true) => {
-                object.sorted(self.place - 1).map(|(name, value)| (name, value.view()))
+                object.sorted(self.place - 1).map(|(name, value)| (name, value.into()))
             }
             (ObjectRef::Built(object), false) => {
                 let (name, value) = object.members().get(self.place - 1)?;
-                Some((name, value.view()))
+                Some((name, value.into()))
             }
-            (ObjectRef::Packed(object), true) => object.sorted(self.place - 1),
+            (ObjectRef::Packed(object), true) => {
+                object.sorted(self.place - 1).map(|(name, node)| (name, Ref::of_node(node)))
+            }
             (ObjectRef::Packed(object), false) => {
-                let (name, value, next) = object.member_at(self.offset)?;
+                let (name, node, next) = object.member_at(self.offset)?;
                 self.offset = next;
-                Some((name, value))
+                Some((name, Ref::of_node(node)))
             }
         }
     }

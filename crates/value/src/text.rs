@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::Shared;
-use crate::value::ARC_BYTES;
+
+/// Bytes in front of what an [`Arc`] holds.
+pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
 
 /// A string: of its own, of the program, or a part of a packed document.
 #[derive(Clone)]

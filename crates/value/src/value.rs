@@ -1,12 +1,12 @@
-//! A value of its own: what expressions give and rows hold.
+//! Values in memory of their own: results of expressions, and the contents of rows.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::packed::{self, Damage};
-use crate::{Array, ArrayRef, Kind, Number, Object, ObjectRef, OverLimit, Ref, Shared, Text};
-
-/// Bytes in front of what an [`Arc`] holds.
-pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
+use crate::extent::{Extent, OverLimit};
+use crate::packed::{DEPTH_MAX, depth, string_member};
+use crate::text::ARC_BYTES;
+use crate::{Number, Shared, Text};
 
 /// A value. A clone copies at most one reference.
 #[derive(Clone, Debug, Default)]
@@ -33,31 +33,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// A packed document as it is stored, without looking further than its first bytes.
-    ///
-    /// # Errors
-    /// If the format is unknown or the bytes are cut.
-    pub fn open(document: &[u8]) -> Result<Self, Damage> {
-        let node = packed::node_of(document)?;
-        Ok(Self::of_node(&Shared::copy(node), node))
-    }
-
-    /// The node at the front of `node`, which should lie in `shared`; null if it makes no sense.
-    pub(crate) fn of_node(shared: &Shared, node: &[u8]) -> Self {
-        Self::of_reference(shared, Ref::of_node(node))
-    }
-
-    /// The value that `part` reads, as a part of `shared` if it lies there.
-    #[must_use]
-    pub fn of_reference(shared: &Shared, part: Ref<'_>) -> Self {
-        match part {
-            Ref::String(text) => Self::String(Text::part(shared.part(text.as_bytes()))),
-            Ref::Array(ArrayRef::Packed(array)) => Self::Packed(shared.part(array.node())),
-            Ref::Object(ObjectRef::Packed(object)) => Self::Packed(shared.part(object.node())),
-            other => other.to_value(),
-        }
-    }
-
     /// A string.
     #[must_use]
     pub fn text(text: &str) -> Self {
@@ -73,13 +48,13 @@ impl Value {
     }
 
     /// The number of levels that of arrays and objects it has, counted up to one more than
-    /// [`packed::DEPTH_MAX`]: stored documents may have more, all other values have less.
+    /// [`DEPTH_MAX`]: stored documents may have more, all other values have less.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
-            Self::Array(array) => array.extent().depth(),
-            Self::Object(object) => object.extent().depth(),
-            Self::Packed(node) => packed::depth(node),
+            Self::Array(array) => array.extent.depth(),
+            Self::Object(object) => object.extent.depth(),
+            Self::Packed(node) => depth(node),
             _ => 0,
         }
     }
@@ -101,106 +76,6 @@ impl Value {
         i64::try_from(count).map_or(Self::Null, Self::Int)
     }
 
-    /// The value in the form in which it is read.
-    #[must_use]
-    pub fn view(&self) -> Ref<'_> {
-        match self {
-            Self::Null => Ref::Null,
-            Self::Bool(value) => Ref::Bool(*value),
-            Self::Int(value) => Ref::Number(Number::Int(*value)),
-            Self::Uint(value) => Ref::Number(Number::Uint(*value)),
-            Self::Double(value) => Ref::Number(Number::Double(*value)),
-            Self::String(text) => Ref::String(text),
-            Self::Array(elements) => Ref::Array(ArrayRef::Built(elements)),
-            Self::Object(object) => Ref::Object(ObjectRef::Built(object)),
-            Self::Packed(node) => Ref::of_node(node),
-        }
-    }
-
-    /// Its type.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.view().kind()
-    }
-
-    /// The attribute of that name; null if there is none or this is no object.
-    #[must_use]
-    pub fn attribute(&self, name: &str) -> Self {
-        match self {
-            Self::Object(object) => object.get(name).cloned().unwrap_or_default(),
-            Self::Packed(node) => match Ref::of_node(node) {
-                Ref::Object(object) => {
-                    object.get(name).map(|part| Self::of_reference(node, part)).unwrap_or_default()
-                }
-                _ => Self::Null,
-            },
-            _ => Self::Null,
-        }
-    }
-
-    /// The element in that place, from the end if it is negative; null if there is none or this is
-    /// no array.
-    #[must_use]
-    pub fn element(&self, place: i64) -> Self {
-        let Some(array) = self.view().as_array() else { return Self::Null };
-        let length = i64::try_from(array.len()).unwrap_or(i64::MAX);
-        let place = if place < 0 { place.saturating_add(length) } else { place };
-        match usize::try_from(place) {
-            Ok(place) => self.nth(place),
-            Err(_) => Self::Null,
-        }
-    }
-
-    /// The element in that place, or null.
-    #[must_use]
-    pub fn nth(&self, place: usize) -> Self {
-        match self {
-            Self::Array(elements) => elements.get(place).cloned().unwrap_or_default(),
-            Self::Packed(node) => match Ref::of_node(node) {
-                Ref::Array(array) => {
-                    array.get(place).map(|part| Self::of_reference(node, part)).unwrap_or_default()
-                }
-                _ => Self::Null,
-            },
-            _ => Self::Null,
-        }
-    }
-
-    /// All elements of an array, each a part of it where it is packed; none if this is no array.
-    #[must_use]
-    pub fn elements(&self) -> Vec<Self> {
-        match self {
-            Self::Array(elements) => elements.to_vec(),
-            Self::Packed(node) => match Ref::of_node(node) {
-                Ref::Array(array) => {
-                    array.iter().map(|part| Self::of_reference(node, part)).collect()
-                }
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
-    }
-
-    /// All members of an object as they were inserted, or by name if `sorted`; none if this is no
-    /// object.
-    #[must_use]
-    pub fn members(&self, sorted: bool) -> Vec<(Text, Self)> {
-        let Some(object) = self.view().as_object() else { return Vec::new() };
-        let shared = match self {
-            Self::Packed(node) => Some(node),
-            _ => None,
-        };
-        let members = if sorted { object.sorted() } else { object.iter() };
-        members
-            .map(|(name, part)| match shared {
-                Some(node) => {
-                    (Text::part(node.part(name.as_bytes())), Self::of_reference(node, part))
-                }
-                None => (Text::from(name), part.to_value()),
-            })
-            .collect()
-    }
-
     /// The number of bytes that of memory this value keeps, for the limits of a query; what it
     /// holds several times is counted each time.
     #[must_use]
@@ -208,8 +83,8 @@ impl Value {
         size_of::<Self>()
             + match self {
                 Self::String(text) => text.size_bytes(),
-                Self::Array(array) => ARC_BYTES + size_of::<Array>() + array.extent().bytes(),
-                Self::Object(object) => ARC_BYTES + size_of::<Object>() + object.extent().bytes(),
+                Self::Array(array) => ARC_BYTES + size_of::<Array>() + array.extent.bytes(),
+                Self::Object(object) => ARC_BYTES + size_of::<Object>() + object.extent.bytes(),
                 Self::Packed(node) => ARC_BYTES + node.len(),
                 _ => 0,
             }
@@ -247,28 +122,6 @@ impl Value {
         }
     }
 
-    /// The packed document with this value, as it is stored.
-    ///
-    /// # Errors
-    /// If it is deeper or larger than documents may be.
-    pub fn to_packed(&self) -> Result<Vec<u8>, OverLimit> {
-        let mut builder = packed::Builder::new();
-        builder.value(self.view());
-        builder.finish()
-    }
-
-    /// As JSON text.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        crate::json::to_string(self.view())
-    }
-
-    /// True if it counts as true: all but null, false, 0 and the empty string do.
-    #[must_use]
-    pub fn is_true(&self) -> bool {
-        self.view().is_true()
-    }
-
     /// The string that it is, if it is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
@@ -276,13 +129,6 @@ impl Value {
             Self::String(text) => Some(text),
             _ => None,
         }
-    }
-}
-
-/// Equal by AQL's rules; see [`crate::equal`].
-impl PartialEq for Value {
-    fn eq(&self, other: &Self) -> bool {
-        crate::equal(self.view(), other.view())
     }
 }
 
@@ -320,4 +166,118 @@ impl From<String> for Value {
     fn from(value: String) -> Self {
         Self::String(value.into())
     }
+}
+
+/// Elements in their order. Made by [`Value::array`], never changed afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Array {
+    elements: Vec<Value>,
+    extent: Extent,
+}
+
+impl Array {
+    fn new(elements: Vec<Value>) -> Result<Self, OverLimit> {
+        let mut extent = Extent::default();
+        for element in &elements {
+            add_part(&mut extent, element)?;
+        }
+        extent.add_bytes((elements.capacity() - elements.len()) * size_of::<Value>())?;
+        Ok(Self { elements, extent })
+    }
+
+    /// See [`Value::let_go`].
+    fn let_go(&mut self) {
+        self.elements.iter_mut().for_each(Value::let_go);
+    }
+}
+
+impl Deref for Array {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.elements
+    }
+}
+
+/// Members by name. Built by an [`ObjectBuilder`](crate::ObjectBuilder), never changed afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    members: Vec<(Text, Value)>,
+    /// Places in `members`, by name.
+    order: Vec<u32>,
+    extent: Extent,
+}
+
+impl Object {
+    /// Members, and their places by name: no name twice.
+    pub(crate) fn new(members: Vec<(Text, Value)>, order: Vec<u32>) -> Result<Self, OverLimit> {
+        let mut extent = Extent::default();
+        for (name, value) in &members {
+            add_part(&mut extent, value)?;
+            extent.add_bytes(size_of::<Text>() + name.size_bytes())?;
+        }
+        let spare = members.capacity() - members.len();
+        extent.add_bytes(spare * size_of::<(Text, Value)>() + order.len() * size_of::<u32>())?;
+        Ok(Self { members, order, extent })
+    }
+
+    /// The member of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let found =
+            self.order.binary_search_by(|&at| self.members[at as usize].0.as_str().cmp(name));
+        found.ok().map(|place| &self.members[self.order[place] as usize].1)
+    }
+
+    /// The number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// All members as they were inserted.
+    #[must_use]
+    pub fn members(&self) -> &[(Text, Value)] {
+        &self.members
+    }
+
+    /// See [`Value::let_go`].
+    fn let_go(&mut self) {
+        for (name, value) in &mut self.members {
+            name.let_go();
+            value.let_go();
+        }
+    }
+
+    /// The member in this place, as they were inserted, or by name if `sorted`.
+    pub(crate) fn member(&self, place: usize, sorted: bool) -> Option<&(Text, Value)> {
+        let place = if sorted { *self.order.get(place)? as usize } else { place };
+        self.members.get(place)
+    }
+
+    /// The member that is in this place by name.
+    #[must_use]
+    pub fn sorted(&self, place: usize) -> Option<(&str, &Value)> {
+        let (name, value) = self.members.get(*self.order.get(place)? as usize)?;
+        Some((name, value))
+    }
+}
+
+/// Takes note of a part of an array or object.
+fn add_part(extent: &mut Extent, part: &Value) -> Result<(), OverLimit> {
+    let depth = part.depth();
+    if depth < DEPTH_MAX {
+        return extent.add(depth, part.size_bytes());
+    }
+    let document = match part {
+        Value::Packed(node) if depth > DEPTH_MAX => string_member(node, "_id"),
+        _ => None,
+    };
+    Err(OverLimit::Depth { document: document.map(str::to_owned) })
 }

@@ -14,4 +14,4 @@ pub use response::{
     ServerTiming,
 };
 pub use target::{Header, Target};
-pub use tls::{TlsOptions, TlsSetup, agreed, cure};
+pub use tls::{TlsOptions, TlsSetup, agreed, config, cure};

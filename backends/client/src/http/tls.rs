@@ -56,16 +56,8 @@ impl TlsSetup {
     pub fn new(options: &TlsOptions, host: &str, http2: bool) -> Result<TlsSetup, HttpError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| HttpError::Tls(format!("'{host}' is no name that TLS can check")))?;
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| HttpError::Tls(error.to_string()))?;
-        let mut config = if options.insecure {
-            let verifier = Arc::new(TrustAnyone(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
-        } else {
-            builder.with_root_certificates(authorities(options)?).with_no_client_auth()
-        };
+        let trusted = if options.insecure { None } else { Some(authorities(options)?) };
+        let mut config = config(trusted).map_err(|error| HttpError::Tls(error.to_string()))?;
         config.alpn_protocols = vec![if http2 { HTTP2 } else { HTTP1 }.to_vec()];
         Ok(TlsSetup { config: Arc::new(config), name })
     }
@@ -89,6 +81,23 @@ impl TlsSetup {
         }
         agreed(&session, http2)
     }
+}
+
+/// The configuration of a client that trusts these authorities, or without any, every certificate.
+///
+/// # Errors
+/// Those of rustls.
+pub fn config(trusted: Option<RootCertStore>) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?;
+    Ok(match trusted {
+        Some(trusted) => builder.with_root_certificates(trusted).with_no_client_auth(),
+        None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+            .with_no_client_auth(),
+    })
 }
 
 /// Makes sure that the server speaks the protocol that was asked for. Without a word of it, a

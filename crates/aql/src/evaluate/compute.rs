@@ -4,11 +4,11 @@ use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
 use super::operators::{arithmetic, compare_by, holding, range};
-use super::{Code, Expansion, Name, Quantity, Question};
+use crate::QueryError;
 use crate::functions::text;
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::tree::{Code, Expansion, Name, Quantity, Question};
 
 /// The memory that a member of an object takes while it is made, beside its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
@@ -28,10 +28,10 @@ impl Code {
             Self::Expansion(expansion) => expansion.compute(row, run),
             Self::Question(question) => question.compute(row, run),
             Self::Call(function, arguments) => {
-                let before_bytes = run.memory_bytes();
+                let before_bytes = run.memory.passing_bytes();
                 let arguments = compute_all(arguments, row, run)?;
                 let value = (function.body)(run, &arguments)?;
-                run.free_memory_down_to(before_bytes);
+                run.memory.free_down_to(before_bytes);
                 Ok(value)
             }
             Self::Unary(operator, operand) => unary(*operator, &operand.compute(row, run)?, run),
@@ -51,9 +51,9 @@ impl Code {
                 }
             }
             Self::Array(elements) => {
-                let before_bytes = run.memory_bytes();
+                let before_bytes = run.memory.passing_bytes();
                 let elements = compute_all(elements, row, run)?;
-                run.free_memory_down_to(before_bytes);
+                run.memory.free_down_to(before_bytes);
                 Ok(Value::array(elements)?)
             }
             Self::Object(members) => object(members, row, run),
@@ -125,18 +125,18 @@ fn element(value: &Value, place: &Value) -> Value {
 
 /// The values of all of them, which count as memory until the caller frees it.
 fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>, QueryError> {
-    run.take_memory(codes.len() * size_of::<Value>())?;
+    run.memory.take(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
     for code in codes {
         let value = code.compute(row, run)?;
-        run.take_memory(value.own_bytes())?;
+        run.memory.take(value.own_bytes())?;
         values.push(value);
     }
     Ok(values)
 }
 
 fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
-    let before_bytes = run.memory_bytes();
+    let before_bytes = run.memory.passing_bytes();
     let mut object = ObjectBuilder::with(Duplicates::First);
     for (name, value) in members {
         let name = match name {
@@ -147,17 +147,17 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
                     Value::String(name) => name,
                     name => {
                         let name = text(run, &name)?;
-                        run.take_memory(name.len())?;
+                        run.memory.take(name.len())?;
                         Text::from(&*name)
                     }
                 }
             }
         };
         let value = value.compute(row, run)?;
-        run.take_memory(MEMBER_BYTES + value.own_bytes())?;
+        run.memory.take(MEMBER_BYTES + value.own_bytes())?;
         object.insert(name, value);
     }
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     Ok(object.finish()?)
 }
 
@@ -278,7 +278,7 @@ fn flatten(
 ) -> Result<(), QueryError> {
     let count = list.view().as_array().map_or(0, ArrayRef::len);
     // Of the list itself and of what it adds, which grows by half of its room at a time.
-    run.take_memory(3 * count * size_of::<Value>())?;
+    run.memory.take(3 * count * size_of::<Value>())?;
     for element in list.elements() {
         run.tick()?;
         if levels > 1 && matches!(element.view(), Ref::Array(_)) {
@@ -292,9 +292,9 @@ fn flatten(
 
 impl Expansion {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
-        let before_bytes = run.memory_bytes();
+        let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
-        run.take_memory(list.own_bytes())?;
+        run.memory.take(list.own_bytes())?;
         let mut elements = Vec::new();
         flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
         let mut skip = 0;
@@ -317,7 +317,7 @@ impl Expansion {
                 None => {}
                 Some(_) if skip > 0 => skip -= 1,
                 Some(Some(mut value)) => {
-                    run.take_memory(value.own_bytes())?;
+                    run.memory.take(value.own_bytes())?;
                     // What it is a part of does not count, and must not stay.
                     value.let_go();
                     result.push(value);
@@ -325,7 +325,7 @@ impl Expansion {
                 Some(None) => result.push(element),
             }
         }
-        run.free_memory_down_to(before_bytes);
+        run.memory.free_down_to(before_bytes);
         Ok(Value::array(result)?)
     }
 
@@ -344,10 +344,10 @@ impl Expansion {
 
 impl Question {
     fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
-        let before_bytes = run.memory_bytes();
+        let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         let all = list.view().as_array().map_or(0, ArrayRef::len);
-        run.take_memory(list.own_bytes() + all * size_of::<Value>())?;
+        run.memory.take(list.own_bytes() + all * size_of::<Value>())?;
         let elements = list.elements();
         let mut holding = 0;
         for element in elements {
@@ -357,7 +357,7 @@ impl Question {
             run.locals.pop();
             holding += usize::from(holds?);
         }
-        run.free_memory_down_to(before_bytes);
+        run.memory.free_down_to(before_bytes);
         if let Some(count) = &self.count {
             let count = count.compute(row, run)?;
             let (low, high) = match count.view() {
@@ -376,9 +376,4 @@ impl Question {
             None => Ok(Value::Bool(holding > 0)),
         }
     }
-}
-
-/// The bound of a range, or of `RANGE`, is beyond all use.
-pub(super) fn range_too_long() -> QueryError {
-    QueryError::new(number::RESOURCE_LIMIT, "range has too many elements")
 }

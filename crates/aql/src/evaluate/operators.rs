@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
-use super::compute::range_too_long;
 use crate::functions::{STEP_BYTES, Set, compare, equal, lower, room_for, whole_range};
 use crate::parse::ast::Binary;
 use crate::run::Run;
@@ -59,7 +58,7 @@ pub(super) fn holding(
     let others = right.view().as_array().map_or(0, ArrayRef::len);
     let is_in = matches!(operator, Binary::In | Binary::NotIn);
     let is_long = left.len().saturating_mul(others) >= SET_COMPARISONS_MIN;
-    let before_bytes = run.memory_bytes();
+    let before_bytes = run.memory.passing_bytes();
     let set = if is_in && is_long && left.len() > 1 { Some(Set::of(right, run)?) } else { None };
     let mut holding = 0;
     for element in left.iter() {
@@ -73,7 +72,7 @@ pub(super) fn holding(
         };
         holding += usize::from(holds);
     }
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     Ok(holding)
 }
 
@@ -224,6 +223,11 @@ fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool, QueryEr
         part += 1;
     }
     Ok(parts[part..].iter().all(|part| *part == Part::Many))
+}
+
+/// The bound of a range, or of `RANGE`, is beyond all use.
+fn range_too_long() -> QueryError {
+    QueryError::new(number::RESOURCE_LIMIT, "range has too many elements")
 }
 
 #[cfg(test)]

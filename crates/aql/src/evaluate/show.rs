@@ -2,8 +2,8 @@
 
 use pellucid_value::json;
 
-use super::{Code, Name, Quantity, Slot};
 use crate::parse::ast::{Binary, Unary};
+use crate::tree::{Code, Name, Quantity, Slot};
 
 /// The number of characters that of a constant are shown.
 const SHOWN_CHARACTERS_MAX: usize = 200;

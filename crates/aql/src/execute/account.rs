@@ -5,8 +5,7 @@ use pellucid_value::{ObjectBuilder, Value};
 
 use super::Execution;
 use crate::IndexKind;
-use crate::evaluate::{Code, Slot};
-use crate::plan::{IndexAccess, Node, NodeKind};
+use crate::tree::{Code, IndexAccess, Node, NodeKind, Slot};
 
 /// The work of a node so far.
 #[derive(Clone, Debug, PartialEq, Eq)]

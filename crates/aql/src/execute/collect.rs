@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use pellucid_value::{Number, ObjectBuilder, Value, compare, index_key, to_number};
 
-use super::{State, Upstream, bytes_of_copy};
+use super::rows::{AllRows, Upstream, bytes_of_copy};
 use crate::QueryError;
-use crate::evaluate::Row;
-use crate::functions::aggregate;
-use crate::plan::{Aggregator, Collect, Into};
+use crate::aggregator::Aggregator;
+use crate::functions;
 use crate::run::Run;
+use crate::tree::{Collect, Into, Row};
 
 /// The memory that a group takes beside its key and its row, with the room that trees leave.
 const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
@@ -39,24 +39,24 @@ enum Total {
 }
 
 pub(super) fn rows(
-    state: &mut State,
-    collect: &Collect,
-    mut upstream: Upstream<'_>,
+    all: &mut AllRows,
+    (collect, around): (&Collect, &Row),
+    upstream: &mut impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if let State::Fresh(row) = state {
-        let groups = groups(collect, row, &mut upstream, run)?;
-        *state = State::Rows(groups.into_iter());
-    }
-    let State::Rows(rows) = state else { return Ok(Vec::new()) };
-    Ok(rows.by_ref().take(want).collect())
+    let all = match all {
+        Some(all) => all,
+        none => none.insert(groups(collect, around, upstream, run)?.into_iter()),
+    };
+    // Their memory goes back with that of the query.
+    Ok(all.take(want).collect())
 }
 
 fn groups(
     collect: &Collect,
     around: &Row,
-    upstream: &mut Upstream<'_>,
+    upstream: &mut impl Upstream,
     run: &mut Run,
 ) -> Result<Vec<Row>, QueryError> {
     let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
@@ -71,13 +71,13 @@ fn groups(
     }
     upstream.each(run, |row, run| {
         run.tick()?;
-        let before_bytes = run.memory_bytes();
+        let before_bytes = run.memory.passing_bytes();
         let mut key = Vec::new();
         let mut common = Vec::with_capacity(collect.groups.len());
         for (_, code) in &collect.groups {
             let value = code.compute(&row, run)?;
             // Itself, and its part of the key, which is no longer.
-            run.take_memory(2 * value.size_bytes())?;
+            run.memory.take(2 * value.size_bytes())?;
             index_key::encode(value.view(), &mut key);
             common.push(value);
         }
@@ -96,20 +96,20 @@ fn groups(
         group.count += 1;
         for (own, total) in collect.aggregates.iter().zip(&mut group.aggregates) {
             let value = own.code.compute(&row, run)?;
-            run.take_memory(2 * value.size_bytes())?;
+            run.memory.take(2 * value.size_bytes())?;
             size += total.add(own.aggregator, value);
         }
         if let Some((_, into)) = &collect.into {
             let mut kept = kept(into, &row, run)?;
             // A list has room for up to twice its elements.
             let bytes = kept.size_bytes() + size_of::<Value>();
-            run.take_memory(bytes)?;
+            run.memory.take(bytes)?;
             kept.let_go();
             size += bytes;
             group.rows.push(kept);
         }
-        run.free_memory_down_to(before_bytes);
-        run.take_memory(size)
+        run.memory.free_down_to(before_bytes);
+        run.memory.take(size)
     })?;
     let mut rows = Vec::with_capacity(groups.len());
     for group in groups.into_values() {
@@ -238,5 +238,23 @@ impl Total {
             }
             Self::All(values) => aggregate(aggregator, Value::array(values)?, run)?,
         })
+    }
+}
+
+/// The value of an aggregate that needs all values at once.
+fn aggregate(aggregator: Aggregator, values: Value, run: &mut Run) -> Result<Value, QueryError> {
+    let name = match aggregator {
+        Aggregator::StddevPopulation => "STDDEV_POPULATION",
+        Aggregator::StddevSample => "STDDEV_SAMPLE",
+        Aggregator::VariancePopulation => "VARIANCE_POPULATION",
+        Aggregator::VarianceSample => "VARIANCE_SAMPLE",
+        Aggregator::BitAnd => "BIT_AND",
+        Aggregator::BitOr => "BIT_OR",
+        Aggregator::BitXor => "BIT_XOR",
+        _ => return Ok(values),
+    };
+    match functions::find(name) {
+        Some(function) => (function.body)(run, &[values]),
+        None => Ok(Value::Null),
     }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use pellucid_value::packed::Damage;
 use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
-use super::bytes_of_copy;
-use crate::evaluate::{Code, Row, Slot, compare_by};
+use super::rows::bytes_of_copy;
+use crate::evaluate::compare_by;
 use crate::parse::ast::Binary;
 use crate::run::Run;
+use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Visitor, number};
 
 /// A filter for documents, of which only what is needed is read.
@@ -188,7 +189,7 @@ impl Gathering<'_> {
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        let is_full = self.run.is_batch_full();
+        let is_full = self.run.memory.is_batch_full();
         let is_enough = self.out.len() >= self.want || self.seen >= self.most || is_full;
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -211,13 +212,13 @@ impl Gathering<'_> {
         open: impl FnOnce() -> Result<Value, QueryError>,
     ) -> Result<(), QueryError> {
         let bytes = bytes_of_copy(self.row) + document_bytes;
-        self.run.take_for_batch(bytes)?;
+        self.run.memory.take_for_batch(bytes)?;
         let mut row = self.row.clone();
         row[self.filter.slot] = open()?;
         if self.filter.late(&row, self.run)? {
             self.out.push(row);
         } else {
-            self.run.free_of_batch(bytes);
+            self.run.memory.free_of_batch(bytes);
             self.run.stats.filtered += 1;
         }
         Ok(())

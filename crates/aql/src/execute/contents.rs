@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pellucid_value::{Ref, Value};
 
-use super::BATCH_ROWS;
+use super::rows::BATCH_ROWS;
 use crate::run::Run;
 use crate::{CollectionId, QueryError, Visitor};
 
@@ -22,7 +22,7 @@ impl Visitor for All<'_> {
     }
 
     fn visit(&mut self, document: &[u8]) -> ControlFlow<()> {
-        if let Err(error) = self.run.take_memory(document.len() + 2 * size_of::<Value>()) {
+        if let Err(error) = self.run.memory.take(document.len() + 2 * size_of::<Value>()) {
             self.failed = Some(error);
             return ControlFlow::Break(());
         }
@@ -36,7 +36,7 @@ impl Visitor for All<'_> {
 pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
     let mut scan = run.source.scan(collection)?;
     run.stats.cursors_created += 1;
-    let before_bytes = run.memory_bytes();
+    let before_bytes = run.memory.passing_bytes();
     let mut all = All { documents: Vec::new(), most: 0, run, failed: None };
     loop {
         all.run.check()?;
@@ -49,7 +49,7 @@ pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Va
         }
         if !more {
             // They count where they stay.
-            all.run.free_memory_down_to(before_bytes);
+            all.run.memory.free_down_to(before_bytes);
             return Ok(all.documents);
         }
     }

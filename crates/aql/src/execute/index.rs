@@ -6,12 +6,11 @@ use std::ops::{Bound, ControlFlow};
 use pellucid_value::{ObjectBuilder, OverLimit, Value, index_key};
 
 use super::conditions::{Conditions, Gathering};
+use super::rows::{BATCH_ROWS, Upstream};
 use super::scan::gather;
 use super::walk::Walk;
-use super::{BATCH_ROWS, State, Upstream};
-use crate::evaluate::{Code, Row};
-use crate::plan::{IndexAccess, Match};
 use crate::run::Run;
+use crate::tree::{Code, IndexAccess, Match, Row};
 use crate::{
     FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
 };
@@ -44,28 +43,24 @@ enum Entries {
 }
 
 pub(super) fn rows(
-    state: &mut State,
+    walk: &mut Walk<Current>,
     access: &IndexAccess,
-    upstream: Upstream<'_>,
+    upstream: impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        *state = State::Index(Walk::new());
-    }
-    let State::Index(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         run.tick()?;
-        let before_bytes = run.memory_bytes();
+        let before_bytes = run.memory.passing_bytes();
         let lookups = lookups(access, &row, run)?;
-        let lookups_bytes = run.memory_bytes().saturating_sub(before_bytes);
+        let lookups_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
         let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
         Ok(Current { row, lookups, lookups_bytes, scan: None, filter })
     };
     walk.next(upstream, run, want, begin, |current, run, want, out| {
         let more = current.advance(access, run, want, out)?;
         if !more {
-            run.free_memory(current.lookups_bytes);
+            run.memory.free(current.lookups_bytes);
         }
         Ok(more)
     })
@@ -83,7 +78,7 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lo
             return Err(too_many());
         }
         let all = values.len().saturating_mul(equals.len());
-        run.take_memory(all.saturating_mul(LOOKUP_BYTES))?;
+        run.memory.take(all.saturating_mul(LOOKUP_BYTES))?;
         let with = |equal: &Vec<Value>| {
             let equal = equal.clone();
             values.iter().map(move |value| [&equal[..], std::slice::from_ref(value)].concat())
@@ -122,8 +117,8 @@ fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>, QueryError> {
     if elements.len() > RANGES_MAX {
         return Err(too_many());
     }
-    let before_bytes = run.memory_bytes();
-    run.take_memory(2 * list.size_bytes() + elements.len() * DIFFERENT_BYTES)?;
+    let before_bytes = run.memory.passing_bytes();
+    run.memory.take(2 * list.size_bytes() + elements.len() * DIFFERENT_BYTES)?;
     let mut sorted = BTreeMap::new();
     for element in list.elements() {
         run.tick()?;
@@ -131,7 +126,7 @@ fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>, QueryError> {
         index_key::encode(element.view(), &mut key);
         sorted.insert(key, element);
     }
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     Ok(sorted.into_values().collect())
 }
 
@@ -196,7 +191,7 @@ impl Current {
         let mut row = self.row.clone();
         row[access.slot] = document;
         if self.filter.early(row[access.slot].view(), run)? && self.filter.late(&row, run)? {
-            run.take_for_batch(size_of::<Row>() + size_of_val::<[Value]>(&row) + bytes)?;
+            run.memory.take_for_batch(size_of::<Row>() + size_of_val::<[Value]>(&row) + bytes)?;
             out.push(row);
         } else {
             run.stats.filtered += 1;

@@ -2,18 +2,19 @@
 
 use pellucid_value::{ArrayRef, Value};
 
+use super::rows::{Upstream, bytes_of_copy};
 use super::walk::Walk;
-use super::{State, Upstream, bytes_of_copy};
-use crate::evaluate::{Code, Row, Slot, range_bounds};
+use crate::evaluate::range_bounds;
 use crate::parse::ast::Binary;
 use crate::run::Run;
+use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, number};
 
 /// A row, and what is left of its elements.
 pub(super) type Current = (Row, Elements);
 
 pub(super) enum Elements {
-    Kept {
+    Listed {
         values: std::vec::IntoIter<Value>,
         /// Their memory.
         bytes: usize,
@@ -29,7 +30,7 @@ impl Iterator for Elements {
 
     fn next(&mut self) -> Option<Value> {
         match self {
-            Self::Kept { values, .. } => values.next(),
+            Self::Listed { values, .. } => values.next(),
             Self::Counted { next, last } => {
                 let value = (*next)?;
                 *next = match value.cmp(last) {
@@ -44,30 +45,26 @@ impl Iterator for Elements {
 }
 
 pub(super) fn rows(
-    state: &mut State,
+    walk: &mut Walk<Current>,
     (list, slot): (&Code, Slot),
-    upstream: Upstream<'_>,
+    upstream: impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        *state = State::List(Walk::new());
-    }
-    let State::List(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         let elements = elements(list, &row, run)?;
         Ok((row, elements))
     };
     walk.next(upstream, run, want, begin, |(row, elements), run, want, out| {
-        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
+        while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             let Some(element) = elements.next() else {
-                if let Elements::Kept { bytes, .. } = elements {
-                    run.free_memory(*bytes);
+                if let Elements::Listed { bytes, .. } = elements {
+                    run.memory.free(*bytes);
                 }
                 return Ok(false);
             };
             run.tick()?;
-            run.take_for_batch(bytes_of_copy(row) + element.own_bytes())?;
+            run.memory.take_for_batch(bytes_of_copy(row) + element.own_bytes())?;
             let mut row = row.clone();
             row[slot] = element;
             out.push(row);
@@ -94,7 +91,7 @@ fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryErro
     }
     let count = value.view().as_array().map_or(0, ArrayRef::len);
     let bytes = value.own_bytes() + count * size_of::<Value>();
-    run.take_memory(bytes)?;
+    run.memory.take(bytes)?;
     let values = value.elements();
-    Ok(Elements::Kept { values: values.into_iter(), bytes })
+    Ok(Elements::Listed { values: values.into_iter(), bytes })
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use pellucid_value::{Ref, Value, json, packed};
 
-use super::{index, named};
-use crate::evaluate::Code;
-use crate::plan::{IndexAccess, Match, Node, NodeKind, Plan};
+use super::index;
+use super::nodes::named;
+use crate::plan::Plan;
 use crate::run::{LIGHT_BYTES_MAX, LIGHT_DOCUMENTS_MAX, Stats};
+use crate::tree::{Code, IndexAccess, Match, Node, NodeKind, Slot};
 use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Source, Visitor, number};
 
 /// The result of such a query.
@@ -30,84 +31,81 @@ struct Point<'a> {
     limit: Option<u64>,
 }
 
-impl Plan {
-    /// Appends the values of the result as JSON, with commas between them, to `out`. Nothing if the
-    /// plan is of another kind, or finds more values than `values_max` or than a thread should read
-    /// that must not be held up; then `out` is as before. It is asked without limits of time.
-    ///
-    /// # Errors
-    /// What ended the query.
-    pub fn write_point(
-        &self,
-        bind_variables: &Value,
-        source: &dyn Source,
-        values_max: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<PointResult>, QueryError> {
-        let Some(point) = self.point() else { return Ok(None) };
-        let mut equal = Vec::with_capacity(point.access.matches.len());
-        for found in &point.access.matches {
-            match (found, self.known(found.code(), bind_variables)) {
-                (Match::Equal(_), Some(value)) => equal.push(value),
-                _ => return Ok(None),
-            }
+/// Appends the values of the result as JSON, with commas between them, to `out`. Nothing if the
+/// plan is of another kind, or finds more values than `values_max` or than a thread should read
+/// that must not be held up; then `out` is as before. It is asked without limits of time.
+///
+/// # Errors
+/// What ended the query.
+pub fn write_point(
+    plan: &Plan,
+    bind_variables: &Value,
+    source: &dyn Source,
+    values_max: usize,
+    out: &mut Vec<u8>,
+) -> Result<Option<PointResult>, QueryError> {
+    let Some(point) = point_of(&plan.pipeline.nodes) else { return Ok(None) };
+    let mut equal = Vec::with_capacity(point.access.matches.len());
+    for found in &point.access.matches {
+        match (found, known(found.code(), &plan.parameters, bind_variables)) {
+            (Match::Equal(_), Some(value)) => equal.push(value),
+            _ => return Ok(None),
         }
-        let begin = out.len();
-        let mut writer = Writer {
-            names: point.names,
-            limit: point.limit.unwrap_or(u64::MAX),
-            values_max: (values_max as u64).min(LIGHT_DOCUMENTS_MAX),
-            values: 0,
-            bytes: 0,
-            is_too_much: false,
-            failed: None,
-            out,
-        };
-        let stats = point.run(equal, source, &mut writer);
-        let Writer { values, is_too_much, failed, out, .. } = writer;
-        let failed = failed.map_or(Ok(()), Err);
-        if is_too_much || stats.is_err() || failed.is_err() {
-            out.truncate(begin);
-        }
-        failed?;
-        let stats = stats.map_err(|error| named(error, point.node))?;
-        Ok((!is_too_much).then_some(PointResult { values: values as usize, stats }))
     }
-
-    fn point(&self) -> Option<Point<'_>> {
-        let (first, node, limit, last) = match &self.pipeline.nodes[..] {
-            [first, node, last] => (first, node, None, last),
-            [first, node, Node { kind: NodeKind::Limit { offset: 0, count, .. }, .. }, last] => {
-                (first, node, *count, last)
-            }
-            _ => return None,
-        };
-        let (NodeKind::Singleton, NodeKind::Index(access)) = (&first.kind, &node.kind) else {
-            return None;
-        };
-        let NodeKind::Return { code: Code::Path(slot, names), is_distinct: false } = &last.kind
-        else {
-            return None;
-        };
-        let is_plain = access.filter.is_empty()
-            && !access.is_covering
-            && !access.matches.is_empty()
-            && access.low.is_none()
-            && access.high.is_none()
-            && *slot == access.slot;
-        is_plain.then_some(Point { node, access, names, limit })
+    let begin = out.len();
+    let mut writer = Writer {
+        names: point.names,
+        limit: point.limit.unwrap_or(u64::MAX),
+        values_max: (values_max as u64).min(LIGHT_DOCUMENTS_MAX),
+        values: 0,
+        bytes: 0,
+        is_too_much: false,
+        failed: None,
+        out,
+    };
+    let stats = point.run(equal, source, &mut writer);
+    let Writer { values, is_too_much, failed, out, .. } = writer;
+    let failed = failed.map_or(Ok(()), Err);
+    if is_too_much || stats.is_err() || failed.is_err() {
+        out.truncate(begin);
     }
+    failed?;
+    let stats = stats.map_err(|error| named(error, point.node))?;
+    Ok((!is_too_much).then_some(PointResult { values: values as usize, stats }))
+}
 
-    /// The value of an expression that is known before there is a row.
-    fn known(&self, code: &Code, bind_variables: &Value) -> Option<Value> {
-        match code {
-            Code::Constant(value) => Some(value.clone()),
-            Code::Path(slot, names) if names.is_empty() => {
-                let parameter = self.parameters.iter().find(|(own, _)| own == slot);
-                parameter.map(|(_, name)| bind_variables.attribute(name))
-            }
-            _ => None,
+fn point_of(nodes: &[Node]) -> Option<Point<'_>> {
+    let (first, node, limit, last) = match nodes {
+        [first, node, last] => (first, node, None, last),
+        [first, node, Node { kind: NodeKind::Limit { offset: 0, count, .. }, .. }, last] => {
+            (first, node, *count, last)
         }
+        _ => return None,
+    };
+    let (NodeKind::Singleton, NodeKind::Index(access)) = (&first.kind, &node.kind) else {
+        return None;
+    };
+    let NodeKind::Return { code: Code::Path(slot, names), is_distinct: false } = &last.kind else {
+        return None;
+    };
+    let is_plain = access.filter.is_empty()
+        && !access.is_covering
+        && !access.matches.is_empty()
+        && access.low.is_none()
+        && access.high.is_none()
+        && *slot == access.slot;
+    is_plain.then_some(Point { node, access, names, limit })
+}
+
+/// The value of an expression that is known before there is a row.
+fn known(code: &Code, parameters: &[(Slot, String)], bind_variables: &Value) -> Option<Value> {
+    match code {
+        Code::Constant(value) => Some(value.clone()),
+        Code::Path(slot, names) if names.is_empty() => {
+            let parameter = parameters.iter().find(|(own, _)| own == slot);
+            parameter.map(|(_, name)| bind_variables.attribute(name))
+        }
+        _ => None,
     }
 }
 

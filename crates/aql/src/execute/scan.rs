@@ -1,10 +1,10 @@
 //! All documents of a collection, for each row.
 
 use super::conditions::{Conditions, Gathering};
+use super::rows::Upstream;
 use super::walk::Walk;
-use super::{State, Upstream};
-use crate::evaluate::{Code, Row, Slot};
 use crate::run::Run;
+use crate::tree::{Code, Row, Slot};
 use crate::{CollectionId, QueryError, Scan};
 
 /// The number of documents that are looked at between two looks at whether the query should end.
@@ -18,16 +18,12 @@ pub(super) struct Current {
 }
 
 pub(super) fn rows(
-    state: &mut State,
+    walk: &mut Walk<Current>,
     (collection, slot, filter): (CollectionId, Slot, &[Code]),
-    upstream: Upstream<'_>,
+    upstream: impl Upstream,
     run: &mut Run,
     want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        *state = State::Scan(Walk::new());
-    }
-    let State::Scan(walk) = state else { return Ok(Vec::new()) };
     let begin = |row: Row, run: &mut Run| {
         run.stats.cursors_created += 1;
         let scan = run.source.scan(collection)?;

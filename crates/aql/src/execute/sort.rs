@@ -4,31 +4,13 @@ use std::cmp::Ordering;
 
 use pellucid_value::{Value, compare};
 
-use super::{State, Upstream, size_of_row};
+use super::rows::{Upstream, size_of_row};
 use crate::QueryError;
-use crate::evaluate::{Code, Row};
 use crate::run::Run;
+use crate::tree::{Code, Row};
 
 /// The number of rows that more than the limit are gathered before those beyond it are dropped.
 const SLACK_ROWS: usize = 1024;
-
-pub(super) fn rows(
-    state: &mut State,
-    (keys, limit): (&[(Code, bool)], Option<usize>),
-    mut upstream: Upstream<'_>,
-    run: &mut Run,
-    want: usize,
-) -> Result<Vec<Row>, QueryError> {
-    // All rows have to be counted, but not kept.
-    if matches!(state, State::Fresh(_)) {
-        let sorted = sorted(keys, limit, &mut upstream, run)?;
-        *state = State::Rows(sorted.into_iter());
-    }
-    let State::Rows(rows) = state else { return Ok(Vec::new()) };
-    let rows: Vec<_> = rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
-    Ok(rows)
-}
 
 struct Keyed {
     keys: Vec<Value>,
@@ -38,10 +20,10 @@ struct Keyed {
     keys_bytes: usize,
 }
 
-fn sorted(
+pub(super) fn sorted(
     keys: &[(Code, bool)],
     limit: Option<usize>,
-    upstream: &mut Upstream<'_>,
+    upstream: &mut impl Upstream,
     run: &mut Run,
 ) -> Result<Vec<Row>, QueryError> {
     let by_keys = |left: &Keyed, right: &Keyed| {
@@ -64,18 +46,18 @@ fn sorted(
         }
         let keys_bytes = values.iter().map(Value::size_bytes).sum();
         let bytes = keys_bytes + size_of_row(&row);
-        run.take_memory(bytes)?;
+        run.memory.take(bytes)?;
         all.push(Keyed { keys: values, row, bytes, keys_bytes });
         if all.len() > most {
             all.sort_by(by_keys);
             let dropped = all.split_off(limit.unwrap_or(most));
-            run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
+            run.memory.free(dropped.iter().map(|keyed| keyed.bytes).sum());
         }
         Ok(())
     })?;
     all.sort_by(by_keys);
     let dropped = all.split_off(limit.unwrap_or(usize::MAX).min(all.len()));
-    run.free_memory(dropped.iter().map(|keyed| keyed.bytes).sum());
-    run.free_memory(all.iter().map(|keyed| keyed.keys_bytes).sum());
+    run.memory.free(dropped.iter().map(|keyed| keyed.bytes).sum());
+    run.memory.free(all.iter().map(|keyed| keyed.keys_bytes).sum());
     Ok(all.into_iter().map(|keyed| keyed.row).collect())
 }

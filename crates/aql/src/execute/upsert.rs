@@ -1,16 +1,15 @@
 //! An insert, or an update of what is found, for each row. What the query itself has written
 //! before is found, too.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use pellucid_value::{Value, index_key};
 
+use super::rows::{Upstream, size_of_row};
 use super::write::add;
-use super::{NodeRun, State, Upstream, size_of_row};
-use crate::evaluate::{Code, Row};
 use crate::parse::ast::Binary;
-use crate::plan::Upsert;
 use crate::run::Run;
+use crate::tree::{Code, Row, Upsert};
 use crate::{QueryError, WriteKind};
 
 /// The memory that a document that was written takes beside itself and its keys.
@@ -18,38 +17,29 @@ const OVERLAY_BYTES: usize = 256;
 
 /// The writes of the query so far, by key and by the condition that finds them.
 #[derive(Default)]
-pub(super) struct Overlay {
+struct Overlay {
     documents: HashMap<String, Value>,
     /// Keys of documents that had these values in the attributes that are compared.
     by_values: HashMap<Vec<u8>, Vec<String>>,
-    rows: std::vec::IntoIter<Row>,
 }
 
-pub(super) fn rows(
-    state: &mut State,
+/// Writes for all rows; gives those that have a result.
+pub(super) fn written<U: Upstream>(
     upsert: &Upsert,
-    mut upstream: Upstream<'_>,
+    upstream: &mut U,
     run: &mut Run,
-    want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        let mut overlay = Box::<Overlay>::default();
-        let equalities = equalities(upsert);
-        let mut written = Vec::new();
-        upstream.each(run, |mut row, run| {
-            if overlay.one(upsert, equalities.as_deref(), &mut row, run)? {
-                run.take_memory(size_of_row(&row))?;
-                written.push(row);
-            }
-            Ok(())
-        })?;
-        overlay.rows = written.into_iter();
-        *state = State::Upsert(overlay);
-    }
-    let State::Upsert(overlay) = state else { return Ok(Vec::new()) };
-    let rows: Vec<_> = overlay.rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
-    Ok(rows)
+    let mut overlay = Overlay::default();
+    let equalities = equalities(upsert);
+    let mut written = Vec::new();
+    upstream.each(run, |mut row, run| {
+        if overlay.one::<U>(upsert, equalities.as_deref(), &mut row, run)? {
+            run.memory.take(size_of_row(&row))?;
+            written.push(row);
+        }
+        Ok(())
+    })?;
+    Ok(written)
 }
 
 /// The attributes and what they should equal, if the condition asks for nothing else.
@@ -77,26 +67,26 @@ fn encoded<'a>(
     row: &Row,
     run: &mut Run,
 ) -> Result<Vec<u8>, QueryError> {
-    let (mut key, before_bytes) = (Vec::new(), run.memory_bytes());
+    let (mut key, before_bytes) = (Vec::new(), run.memory.passing_bytes());
     for code in codes {
         let value = code.compute(row, run)?;
-        run.take_memory(2 * value.size_bytes())?;
+        run.memory.take(2 * value.size_bytes())?;
         index_key::encode(value.view(), &mut key);
     }
-    run.free_memory_down_to(before_bytes);
+    run.memory.free_down_to(before_bytes);
     Ok(key)
 }
 
 impl Overlay {
     /// Writes what a row says, and says whether that is a result.
-    fn one(
+    fn one<U: Upstream>(
         &mut self,
         upsert: &Upsert,
         equalities: Option<&[(&Code, &Code)]>,
         row: &mut Row,
         run: &mut Run,
     ) -> Result<bool, QueryError> {
-        let found = self.find(upsert, equalities, row, run)?;
+        let found = self.find::<U>(upsert, equalities, row, run)?;
         let collection = upsert.collection.id;
         let done = match found {
             Some(document) => {
@@ -114,11 +104,11 @@ impl Overlay {
         let Some(done) = done else { return Ok(false) };
         row[upsert.new] = done.new.clone();
         if let Some(key) = done.new.attribute("_key").as_str() {
-            run.take_memory(done.new.size_bytes() + 2 * key.len() + OVERLAY_BYTES)?;
+            run.memory.take(done.new.size_bytes() + 2 * key.len() + OVERLAY_BYTES)?;
             if let Some(equalities) = equalities {
                 row[upsert.condition.0] = done.new.clone();
                 let values = encoded(equalities.iter().map(|(own, _)| *own), row, run)?;
-                run.take_memory(values.capacity())?;
+                run.memory.take(values.capacity())?;
                 self.by_values.entry(values).or_default().push(key.to_owned());
             }
             self.documents.insert(key.to_owned(), done.new);
@@ -126,7 +116,7 @@ impl Overlay {
         Ok(true)
     }
 
-    fn find(
+    fn find<U: Upstream>(
         &self,
         upsert: &Upsert,
         equalities: Option<&[(&Code, &Code)]>,
@@ -150,33 +140,20 @@ impl Overlay {
             }
         }
         row[*slot] = Value::Null;
-        self.find_stored(upsert, row, run)
+        self.find_stored::<U>(upsert, row, run)
     }
 
     /// The first document that the store has and the query has not written to.
-    fn find_stored(
+    fn find_stored<U: Upstream>(
         &self,
         upsert: &Upsert,
         row: &Row,
         run: &mut Run,
     ) -> Result<Option<Value>, QueryError> {
-        let nodes = &upsert.search.nodes;
-        let mut runs: Vec<NodeRun> = nodes.iter().map(|_| NodeRun::new(row)).collect();
-        let mut upstream = Upstream { nodes, runs: &mut runs };
-        let mut seen = HashSet::new();
-        let before_bytes = run.memory_bytes();
-        let mut found = None;
-        while let Some(documents) = upstream.values(run, 1, &mut seen)? {
-            let is_other = |document: &Value| {
-                let key = document.attribute("_key");
-                !key.as_str().is_some_and(|key| self.documents.contains_key(key))
-            };
-            found = documents.into_iter().map(|kept| kept.value).find(is_other);
-            if found.is_some() {
-                break;
-            }
-        }
-        run.free_memory_down_to(before_bytes);
-        Ok(found)
+        let is_other = |document: &Value| {
+            let key = document.attribute("_key");
+            !key.as_str().is_some_and(|key| self.documents.contains_key(key))
+        };
+        U::first_value(&upsert.search, row, run, is_other)
     }
 }

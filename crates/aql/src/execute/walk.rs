@@ -1,9 +1,9 @@
 //! The common part of scans, indexes and lists: rows for each row of the node before.
 
-use super::{BATCH_ROWS, Upstream};
+use super::rows::{BATCH_ROWS, Upstream};
 use crate::QueryError;
-use crate::evaluate::Row;
 use crate::run::Run;
+use crate::tree::Row;
 
 /// Goes through the rows of the node before, and through what each of them gives.
 pub(super) struct Walk<T> {
@@ -21,7 +21,7 @@ impl<T> Walk<T> {
     /// more.
     pub(super) fn next(
         &mut self,
-        mut upstream: Upstream<'_>,
+        mut upstream: impl Upstream,
         run: &mut Run,
         want: usize,
         mut begin: impl FnMut(Row, &mut Run) -> Result<T, QueryError>,
@@ -30,7 +30,7 @@ impl<T> Walk<T> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
         // Large rows come in smaller batches.
-        while out.len() < want && (out.is_empty() || !run.is_batch_full()) {
+        while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             if self.current.is_none() {
                 let row = match self.rows.next() {
                     Some(row) => row,

@@ -4,10 +4,10 @@
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{OverLimit, Ref, Value};
 
-use super::{State, Upstream, size_of_row};
-use crate::evaluate::Row;
-use crate::plan;
+use super::rows::{Upstream, size_of_row};
 use crate::run::{Run, WRITES_MAX};
+use crate::tree;
+use crate::tree::Row;
 use crate::{QueryError, Write, WriteKind, WriteOptions, Written, number};
 
 /// Errors of these numbers are about one document.
@@ -17,34 +17,27 @@ const WRITE_BYTES: usize = 512;
 /// A document without `_key` where one is needed.
 const DOCUMENT_KEY_MISSING: u16 = 1226;
 
-pub(super) fn rows(
-    state: &mut State,
-    write: &plan::Write,
-    mut upstream: Upstream<'_>,
+/// Writes for all rows; gives those that have a result.
+pub(super) fn written(
+    write: &tree::Write,
+    upstream: &mut impl Upstream,
     run: &mut Run,
-    want: usize,
 ) -> Result<Vec<Row>, QueryError> {
-    if matches!(state, State::Fresh(_)) {
-        let mut written = Vec::new();
-        upstream.each(run, |mut row, run| {
-            if let Some(done) = one(write, &row, run)? {
-                row[write.old] = done.old;
-                row[write.new] = done.new;
-                run.take_memory(size_of_row(&row))?;
-                written.push(row);
-            }
-            Ok(())
-        })?;
-        *state = State::Rows(written.into_iter());
-    }
-    let State::Rows(rows) = state else { return Ok(Vec::new()) };
-    let rows: Vec<_> = rows.by_ref().take(want).collect();
-    run.free_memory(rows.iter().map(size_of_row).sum());
-    Ok(rows)
+    let mut written = Vec::new();
+    upstream.each(run, |mut row, run| {
+        if let Some(done) = one(write, &row, run)? {
+            row[write.old] = done.old;
+            row[write.new] = done.new;
+            run.memory.take(size_of_row(&row))?;
+            written.push(row);
+        }
+        Ok(())
+    })?;
+    Ok(written)
 }
 
 /// Writes what a row says; nothing if that failed and failures do not matter.
-fn one(write: &plan::Write, row: &Row, run: &mut Run) -> Result<Option<Written>, QueryError> {
+fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>, QueryError> {
     let named = write.document.compute(row, run)?;
     let with = write.with.as_ref().map(|with| with.compute(row, run)).transpose()?;
     let null = Value::Null;
@@ -70,7 +63,7 @@ pub(super) fn add(
         return Err(OverLimit::Depth { document }.into());
     }
     // The document as it is written, and what is put down about it until the end.
-    run.take_lasting_memory(document.size_bytes() + WRITE_BYTES)?;
+    run.memory.take_lasting(document.size_bytes() + WRITE_BYTES)?;
     let done = key_of(kind, named).and_then(|key| {
         if kind != WriteKind::Remove && document.view().as_object().is_none() {
             let message = "invalid document type: an object is expected";
@@ -98,7 +91,7 @@ pub(super) fn add(
         Ok(done) => {
             // Beside what was given, it has what it is merged with.
             let merged_bytes = done.new.size_bytes().saturating_sub(document.size_bytes());
-            run.take_lasting_memory(merged_bytes)?;
+            run.memory.take_lasting(merged_bytes)?;
             if done.is_ignored {
                 run.stats.writes_ignored += 1;
             } else {

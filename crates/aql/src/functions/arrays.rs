@@ -2,10 +2,12 @@
 
 use pellucid_value::{Value, packed};
 
+use super::function::{
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, whole, wrong,
+};
 use super::make::{ListMaker, TextMaker, pieces, too_deep};
 use super::set::{Set, equal};
 use super::sets::once;
-use super::{Function, elements_of, flag, is_array, is_object, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -30,7 +32,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("REMOVE_VALUES", 2, 2, remove_values),
     Function::pure("REMOVE_NTH", 2, 2, remove_nth),
     Function::pure("REPLACE_NTH", 3, 4, replace_nth),
-    Function::pure("INTERLEAVE", 2, super::ARGUMENTS_MAX, interleave),
+    Function::pure("INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
 
 /// The number of elements that `RANGE` may give.

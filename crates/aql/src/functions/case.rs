@@ -2,7 +2,7 @@
 
 use pellucid_value::Value;
 
-use super::Function;
+use super::function::Function;
 use super::make::{STEP_BYTES, TextMaker, pieces, text};
 use crate::QueryError;
 use crate::run::Run;

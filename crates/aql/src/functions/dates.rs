@@ -2,9 +2,9 @@
 
 use pellucid_value::{Kind, Value, to_number};
 
+use super::function::{Function, whole, wrong};
 use super::make::TextMaker;
 use super::time::{self, DAY_MS, Parts};
-use super::{Function, whole, wrong};
 use crate::run::Run;
 use crate::{QueryError, number};
 

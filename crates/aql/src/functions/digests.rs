@@ -3,8 +3,8 @@
 use pellucid_value::{Value, index_key};
 
 use super::encodings::hexadecimal;
+use super::function::{Function, whole, wrong};
 use super::make::{STEP_BYTES, text};
-use super::{Function, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -163,7 +163,7 @@ const KEY_BYTES_EACH: usize = 4;
 /// A number that is the same for equal values, exact in a double.
 fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut key = Vec::new();
-    run.take_memory(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
+    run.memory.take(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
     run.check()?;
     index_key::encode(arguments[0].view(), &mut key);
     let digest = digest::<sha2::Sha256>(&key, run)?;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pellucid_value::{Kind, Value, to_number};
 
+use super::function::{Function, flag, is_array, wrong};
 use super::make::{ListMaker, pieces};
-use super::{Function, flag, is_array, wrong};
 use crate::run::Run;
 use crate::{Collection, QueryError, number};
 
@@ -46,7 +46,7 @@ fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     for key in keys.each() {
         let found = by_id(documents.run, collection, &key)?;
         if found != Value::Null {
-            documents.run.take_memory(found.own_bytes())?;
+            documents.run.memory.take(found.own_bytes())?;
             documents.push(found)?;
         }
     }
@@ -107,7 +107,7 @@ fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 fn sleep_for(run: &Run, whole: Duration) -> Result<(), QueryError> {
-    let stopwatch = run.clock.stopwatch();
+    let stopwatch = run.timing.stopwatch();
     loop {
         run.check()?;
         let passed = Duration::from_nanos(stopwatch.elapsed_ns());

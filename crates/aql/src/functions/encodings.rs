@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use pellucid_value::{Kind, Value, json, to_number};
 
+use super::function::{Function, wrong};
 use super::make::{TextMaker, text};
-use super::{Function, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -102,7 +102,7 @@ fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let Some(own) = arguments[0].as_str() else { return wrong(run, "JSON_PARSE") };
     let limits =
         json::Limits { duplicates: pellucid_value::Duplicates::Last, ..json::Limits::default() };
-    run.take_memory(own.len().saturating_mul(PACKED_BYTES_EACH))?;
+    run.memory.take(own.len().saturating_mul(PACKED_BYTES_EACH))?;
     run.check()?;
     match json::parse_value(own.as_bytes(), limits) {
         Ok(value) => Ok(value),

@@ -51,7 +51,7 @@ pub(crate) fn bytes_of(count: usize, size: usize) -> Result<usize, QueryError> {
 
 /// An empty vector with room for so many elements, which count as memory of the query.
 pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>, QueryError> {
-    run.take_memory(bytes_of(count, size_of::<T>())?)?;
+    run.memory.take(bytes_of(count, size_of::<T>())?)?;
     let mut room = Vec::new();
     room.try_reserve_exact(count).map_err(refused)?;
     Ok(room)
@@ -102,7 +102,7 @@ impl<'r> TextMaker<'r> {
     fn grow(&mut self, capacity: usize) -> Result<(), QueryError> {
         let more = capacity.saturating_sub(self.text.capacity());
         if more > 0 {
-            self.run.take_memory(more)?;
+            self.run.memory.take(more)?;
             self.text.try_reserve_exact(capacity - self.text.len()).map_err(refused)?;
         }
         Ok(())
@@ -194,7 +194,7 @@ impl<'r> TextMaker<'r> {
 
     /// The string. While it is copied to where it stays it takes its room twice.
     pub(crate) fn finish(self) -> Result<Value, QueryError> {
-        self.run.take_memory(self.text.len())?;
+        self.run.memory.take(self.text.len())?;
         Ok(self.text.into())
     }
 }
@@ -215,7 +215,7 @@ pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
 
 /// A string of a part of another one.
 pub(super) fn part_of(run: &mut Run, part: &str) -> Result<Value, QueryError> {
-    run.take_memory(part.len())?;
+    run.memory.take(part.len())?;
     Ok(part.into())
 }
 
@@ -251,7 +251,7 @@ impl<'r> ListMaker<'r> {
         let (length, capacity) = (self.elements.len(), self.elements.capacity());
         if length == capacity {
             let more = grown(capacity, length + 1) - capacity;
-            self.run.take_memory(bytes_of(more, size_of::<Value>())?)?;
+            self.run.memory.take(bytes_of(more, size_of::<Value>())?)?;
             self.elements.try_reserve_exact(capacity + more - length).map_err(refused)?;
         }
         self.run.tick()?;
@@ -261,7 +261,7 @@ impl<'r> ListMaker<'r> {
 
     /// Appends a string that is made for it.
     pub(super) fn push_text(&mut self, text: &str) -> Result<(), QueryError> {
-        self.run.take_memory(STRING_BYTES.saturating_add(text.len()))?;
+        self.run.memory.take(STRING_BYTES.saturating_add(text.len()))?;
         self.run.tick_by(text.len() / STEP_BYTES)?;
         self.push(text.into())
     }
@@ -297,7 +297,7 @@ impl<'r> ObjectMaker<'r> {
 
     /// Adds a member whose name and value count elsewhere.
     pub(super) fn insert(&mut self, name: impl Into<Text>, value: Value) -> Result<(), QueryError> {
-        self.run.take_memory(MEMBER_BYTES)?;
+        self.run.memory.take(MEMBER_BYTES)?;
         self.run.tick()?;
         self.object.insert(name, value);
         Ok(())
@@ -305,7 +305,7 @@ impl<'r> ObjectMaker<'r> {
 
     /// Adds a member whose name is made for it.
     pub(super) fn insert_named(&mut self, name: &str, value: Value) -> Result<(), QueryError> {
-        self.run.take_memory(name.len())?;
+        self.run.memory.take(name.len())?;
         self.insert(name, value)
     }
 

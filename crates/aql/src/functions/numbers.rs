@@ -2,7 +2,7 @@
 
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
-use super::{Function, wrong};
+use super::function::{Function, wrong};
 use crate::QueryError;
 use crate::run::Run;
 

@@ -5,9 +5,11 @@ use std::collections::{HashMap, HashSet};
 
 use pellucid_value::{Text, Value, packed};
 
+use super::function::{
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, whole, wrong,
+};
 use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::set::equal;
-use super::{ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -83,7 +85,7 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut entries = ListMaker::new(run);
     for (name, value) in arguments[0].each_member(true) {
         let mut entry = ListMaker::with_room(entries.run, 2)?;
-        entry.run.take_memory(ENTRY_BYTES)?;
+        entry.run.memory.take(ENTRY_BYTES)?;
         entry.push(name.into())?;
         entry.push(value)?;
         let entry = entry.finish()?;
@@ -141,7 +143,7 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value, Query
     for part in parts {
         for (name, value) in part.each_member(false) {
             run.tick()?;
-            run.take_memory(MERGED_BYTES + name.len())?;
+            run.memory.take(MERGED_BYTES + name.len())?;
             match places.entry(name.as_str().to_owned()) {
                 Entry::Occupied(place) => {
                     let values = &mut members[*place.get()].1;
@@ -177,7 +179,7 @@ pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String
     let mut add = |value: &Value| {
         let name = text(run, value)?;
         run.tick()?;
-        run.take_memory(NAME_BYTES.saturating_add(name.len()))?;
+        run.memory.take(NAME_BYTES.saturating_add(name.len()))?;
         names.insert(name.into_owned());
         Ok::<(), QueryError>(())
     };
@@ -283,7 +285,7 @@ fn value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         run.tick()?;
         found = match step.as_str() {
             Some(name) => found.attribute(name),
-            None => found.element(super::whole(&step)),
+            None => found.element(whole(&step)),
         };
     }
     Ok(found)

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use pellucid_value::{Value, packed};
 
+use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
 use super::make::{ListMaker, ObjectMaker, too_deep};
 use super::objects::names;
-use super::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
 use crate::QueryError;
 use crate::run::Run;
 

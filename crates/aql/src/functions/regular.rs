@@ -6,9 +6,10 @@ use pellucid_value::Value;
 use regex_automata::Match;
 use regex_automata::util::interpolate;
 
+use super::function::{Function, flag, whole, wrong};
 use super::make::{ListMaker, TextMaker, text};
-use super::{Function, flag, whole, wrong};
-use crate::evaluate::{Expression, Matches};
+use crate::evaluate::{Matches, captures, is_match};
+use crate::regexes::Expression;
 use crate::run::Run;
 use crate::{QueryError, number};
 
@@ -38,7 +39,7 @@ fn test(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         return Ok(Value::Null);
     };
     let own = text(run, &arguments[0])?;
-    expression.is_match(&own, run).map(Value::Bool)
+    is_match(&expression, &own, run).map(Value::Bool)
 }
 
 fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
@@ -49,7 +50,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let Some(found) = Matches::new(&expression, &own, run).next(run)? else {
         return Ok(Value::Null);
     };
-    let captures = expression.captures(&own, found)?;
+    let captures = captures(&expression, &own, found)?;
     let mut groups = ListMaker::new(run);
     for group in captures.iter() {
         groups.push_text(group.map_or("", |group| &own[group.range()]))?;
@@ -73,10 +74,10 @@ impl Replacement {
     fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self, QueryError> {
         let (mut text, mut groups) = (String::new(), Vec::new());
         if !other.contains('$') {
-            run.take_memory(other.len())?;
+            run.memory.take(other.len())?;
             return Ok(Self { text: other.to_owned(), groups });
         }
-        run.take_memory(other.len().saturating_mul(Self::BYTES_EACH))?;
+        run.memory.take(other.len().saturating_mul(Self::BYTES_EACH))?;
         run.check()?;
         let add = |group, text: &mut String| groups.push((text.len(), group));
         interpolate::string(other, add, |name| expression.group(name), &mut text);
@@ -91,7 +92,7 @@ impl Replacement {
         found: Match,
     ) -> Result<(), QueryError> {
         let has_parts = self.groups.iter().any(|(_, group)| *group > 0);
-        let captures = has_parts.then(|| expression.captures(own, found)).transpose()?;
+        let captures = has_parts.then(|| captures(expression, own, found)).transpose()?;
         let mut from = 0;
         for (to, group) in &self.groups {
             made.push(&self.text[from..*to])?;
@@ -146,7 +147,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
         from = found.end();
         if expression.groups() > 1 {
             // What groups have captured stays.
-            let captures = expression.captures(&own, found)?;
+            let captures = captures(&expression, &own, found)?;
             for group in captures.iter().skip(1).flatten() {
                 if parts.len() < most {
                     parts.push_text(&own[group.range()])?;

@@ -162,7 +162,7 @@ impl<'t> Searcher<'t> {
 fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>, QueryError> {
     let mut numbers = room_for(run, parts.len())?;
     // They are in a set here, and in a list while the automata are made.
-    run.take_memory(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
+    run.memory.take(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
     let mut seen = HashSet::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
         run.tick_by(1 + part.len() / STEP_BYTES)?;
@@ -184,7 +184,7 @@ impl Machine {
         let filler = vec![FILLER_BYTE; if is_filled { bytes / FILLER_SHARE } else { 0 }];
         let fillers = usize::from(is_filled);
         let all_bytes = bytes.saturating_add(filler.len());
-        run.take_memory(all_bytes.saturating_mul(MACHINE_BYTES_EACH) + MACHINE_ROOT_BYTES)?;
+        run.memory.take(all_bytes.saturating_mul(MACHINE_BYTES_EACH) + MACHINE_ROOT_BYTES)?;
         run.check()?;
         let texts = parts.iter().map(|part| part.as_bytes());
         let automaton = AhoCorasick::builder()

@@ -99,7 +99,7 @@ impl Set {
         if let Some(place) = self.find(hash, value.view(), run)? {
             return Ok((place, false));
         }
-        run.take_memory(ENTRY_BYTES)?;
+        run.memory.take(ENTRY_BYTES)?;
         let place = self.members.len();
         let next = self.heads.insert(hash, place).unwrap_or(NO_OTHER);
         self.members.push(Member { value, next, mark: 0 });

@@ -2,9 +2,9 @@
 
 use pellucid_value::Value;
 
+use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, wrong};
 use super::make::{ListMaker, room_for};
 use super::set::{self, Set};
-use super::{ARGUMENTS_MAX, Function, is_array, wrong};
 use crate::QueryError;
 use crate::run::Run;
 
@@ -50,7 +50,7 @@ fn counted(run: &mut Run, lists: &[Value]) -> Result<Set, QueryError> {
         for element in list.each() {
             let (place, is_new) = set.insert(element, run)?;
             if is_new {
-                run.take_memory(2 * size_of::<usize>())?;
+                run.memory.take(2 * size_of::<usize>())?;
                 last.push(own);
                 *set.mark(place) = 1;
             } else if last[place] != own {
@@ -66,7 +66,7 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION");
     }
-    let lengths = arguments.iter().map(super::elements_of);
+    let lengths = arguments.iter().map(elements_of);
     let length = lengths.fold(0_usize, usize::saturating_add);
     let mut list = ListMaker::with_room(run, length)?;
     arguments.iter().try_for_each(|argument| list.extend(argument))?;
@@ -139,7 +139,7 @@ fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SORTED");
     }
-    let mut elements = room_for(run, super::elements_of(&arguments[0]))?;
+    let mut elements = room_for(run, elements_of(&arguments[0]))?;
     for element in arguments[0].each() {
         run.tick()?;
         elements.push(element);

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use pellucid_value::{Number, Ref, Value, to_number};
 
+use super::function::{Function, elements_of, is_array, wrong};
 use super::make::room_for;
 use super::set::{compare, sort_numbers};
-use super::{Function, elements_of, is_array, wrong};
 use crate::QueryError;
 use crate::run::Run;
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use pellucid_value::{Kind, Value};
 
+use super::function::{ARGUMENTS_MAX, Function, elements_of, flag, is_array, most, whole, wrong};
 use super::make::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
 use super::search::{Searcher, find, find_last};
-use super::{ARGUMENTS_MAX, Function, flag, is_array, most, whole, wrong};
 use crate::evaluate::like;
 use crate::run::Run;
 use crate::{QueryError, number};
@@ -194,7 +194,7 @@ fn trimmed(
             for character in set.chars() {
                 run.tick()?;
                 if characters.insert(character) {
-                    run.take_memory(CHARACTER_BYTES)?;
+                    run.memory.take(CHARACTER_BYTES)?;
                 }
             }
         }
@@ -236,7 +236,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     };
     let mut separating = Vec::new();
     if is_array(separators) {
-        separating = room_for(run, super::elements_of(separators))?;
+        separating = room_for(run, elements_of(separators))?;
         separating.extend(separators.each());
     } else {
         separating.push(separators.clone());
@@ -287,7 +287,7 @@ fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     let mut left = if bytes > 0 { count - 1 } else { 0 };
     if left > 0 {
         let times = (STEP_BYTES / (own.len() + separator.len())).clamp(1, left);
-        repeated.run.take_memory((own.len() + separator.len()).saturating_mul(times))?;
+        repeated.run.memory.take((own.len() + separator.len()).saturating_mul(times))?;
         for _ in 0..times {
             unit.push_str(&separator);
             unit.push_str(&own);

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use pellucid_value::Value;
 
+use super::function::{Function, elements_of, is_array, is_object, whole, wrong};
 use super::make::{TextMaker, room_for, text};
 use super::search::Searcher;
-use super::{Function, elements_of, is_array, is_object, whole, wrong};
 use crate::QueryError;
 use crate::run::Run;
 

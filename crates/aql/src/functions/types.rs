@@ -2,9 +2,9 @@
 
 use pellucid_value::{Kind, Value, to_number};
 
+use super::function::{ARGUMENTS_MAX, Function, is_array, is_object};
 use super::make::{ListMaker, TextMaker};
 use super::set::compare;
-use super::{ARGUMENTS_MAX, Function, is_array, is_object};
 use crate::QueryError;
 use crate::run::Run;
 

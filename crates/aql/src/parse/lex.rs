@@ -5,7 +5,6 @@ use pellucid_budget::Share;
 use super::ast::{Expression, Member, Statement};
 use super::place;
 use super::token::{Keyword, Sign, Token};
-use crate::run::over_budget;
 use crate::{QueryError, number};
 
 /// The number of times that the text of a query may be in memory while it is read: in tokens and
@@ -26,18 +25,18 @@ pub(crate) struct Placed {
 pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize), QueryError> {
     let mut lexer = Lexer { text, at: 0 };
     let (mut tokens, mut tree_bytes) = (Vec::new(), 0);
-    share.take(text.len().saturating_mul(TEXT_COPIES)).map_err(over_budget)?;
+    share.take(text.len().saturating_mul(TEXT_COPIES))?;
     loop {
         lexer.skip_blank()?;
         let at = lexer.at;
         let token = lexer.next()?;
         let is_end = token == Token::End;
-        share.take(tree_bytes_of(&token)).map_err(over_budget)?;
+        share.take(tree_bytes_of(&token))?;
         tree_bytes += tree_bytes_of(&token);
         if tokens.len() == tokens.capacity() {
             let (old, new) = (tokens.capacity(), TOKENS_MIN.max(2 * tokens.capacity()));
             // Both are there while the tokens move.
-            share.take(new * size_of::<Placed>()).map_err(over_budget)?;
+            share.take(new * size_of::<Placed>())?;
             tokens.reserve_exact(new - old);
             share.give_back(old * size_of::<Placed>());
         }

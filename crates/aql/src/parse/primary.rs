@@ -5,316 +5,288 @@ use std::sync::Arc;
 use pellucid_value::{Number, Value};
 
 use super::ast::{CURRENT, Expansion, Expression, Member, MemberName, Quantifier, Question};
+use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
-use super::{Parser, QueryError};
+use crate::QueryError;
 
-impl Parser<'_> {
-    /// A value and all that is taken from it.
-    pub(super) fn postfix(&mut self) -> Result<Expression, QueryError> {
-        let mut value = self.primary()?;
-        // Once there were brackets with a star, what follows is taken from each element.
-        let mut is_expanding = false;
-        loop {
-            if self.take_sign(Sign::Dot) {
-                self.raise(self.height)?;
-                value = self.attribute(value, is_expanding)?;
-            } else if *self.peek() == Token::Sign(Sign::OpenBracket) {
-                let height = self.height;
-                self.next();
-                if *self.peek() == Token::Sign(Sign::Times) {
-                    let expansion = self.within(Self::expansion)?;
-                    value = within_each(value, is_expanding, |list| {
-                        Expression::Expansion(Box::new(Expansion { list, ..expansion }))
-                    });
-                    is_expanding = true;
-                } else if *self.peek() == Token::Sign(Sign::Question) {
-                    let question = self.within(Self::question)?;
-                    value = within_each(value, is_expanding, |list| {
-                        Expression::Question(Box::new(Question { list, ..question }))
-                    });
-                } else {
-                    let place = self.within(Self::expression)?;
-                    value = within_each(value, is_expanding, |list| {
-                        Expression::Element(Box::new(list), Box::new(place))
-                    });
-                }
-                self.expect_sign(Sign::CloseBracket)?;
-                self.raise(height.max(self.height))?;
+/// A value and all that is taken from it.
+pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    let mut value = parse_primary(parser)?;
+    // Once there were brackets with a star, what follows is taken from each element.
+    let mut is_expanding = false;
+    loop {
+        if parser.take_sign(Sign::Dot) {
+            parser.raise()?;
+            value = parse_attribute(parser, value, is_expanding)?;
+        } else if parser.take_sign(Sign::OpenBracket) {
+            if *parser.peek() == Token::Sign(Sign::Times) {
+                let expansion = parser.within(|parser| parser.apart(parse_expansion))?;
+                value = within_each(value, is_expanding, |list| {
+                    Expression::Expansion(Box::new(Expansion { list, ..expansion }))
+                });
+                is_expanding = true;
+            } else if parser.take_sign(Sign::Question) {
+                let question = parser.within(|parser| parser.apart(parse_question))?;
+                value = within_each(value, is_expanding, |list| {
+                    Expression::Question(Box::new(Question { list, ..question }))
+                });
             } else {
-                return Ok(value);
+                let place = parser.within(Parser::expression)?;
+                value = within_each(value, is_expanding, |list| {
+                    Expression::Element(Box::new(list), Box::new(place))
+                });
             }
+            parser.expect_sign(Sign::CloseBracket)?;
+            parser.raise()?;
+        } else {
+            return Ok(value);
         }
     }
+}
 
-    fn attribute(
-        &mut self,
-        value: Expression,
-        is_expanding: bool,
-    ) -> Result<Expression, QueryError> {
-        let at = self.at();
-        let name: Arc<str> = match self.peek().clone() {
-            Token::Name(name, _) => name.into(),
-            // A keyword is as good a name here.
-            Token::Keyword(_) => self.word_at(at).into(),
-            Token::Bind(name) => {
-                self.next();
-                let name = self.bind(&name);
-                return Ok(within_each(value, is_expanding, |value| {
-                    Expression::AttributeBind(Box::new(value), name)
-                }));
-            }
-            _ => return Err(self.unexpected("an attribute name")),
+fn parse_attribute(
+    parser: &mut Parser<'_>,
+    value: Expression,
+    is_expanding: bool,
+) -> Result<Expression, QueryError> {
+    let name: Arc<str> = match parser.peek().clone() {
+        Token::Name(name, _) => name.into(),
+        // A keyword is as good a name here.
+        Token::Keyword(_) => parser.word().into(),
+        Token::Bind(name) => {
+            let name = parser.bind(name);
+            return Ok(within_each(value, is_expanding, |value| {
+                Expression::AttributeBind(Box::new(value), name)
+            }));
+        }
+        _ => return Err(parser.unexpected("an attribute name")),
+    };
+    parser.next();
+    Ok(within_each(value, is_expanding, |value| Expression::Attribute(Box::new(value), name)))
+}
+
+/// The text between `[` and `]`, from the stars on.
+fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion, QueryError> {
+    let mut expansion = Expansion {
+        list: Expression::Constant(Value::Null),
+        levels: 0,
+        filter: None,
+        limit: None,
+        projection: None,
+    };
+    while parser.take_sign(Sign::Times) {
+        expansion.levels += 1;
+    }
+    if parser.take_keyword(Keyword::Filter) {
+        expansion.filter = Some(parser.expression()?);
+    }
+    if parser.take_keyword(Keyword::Limit) {
+        let first = parser.expression()?;
+        let limit = if parser.take_sign(Sign::Comma) {
+            (first, parser.expression()?)
+        } else {
+            (Expression::Constant(Value::Int(0)), first)
         };
-        self.next();
-        Ok(within_each(value, is_expanding, |value| Expression::Attribute(Box::new(value), name)))
+        expansion.limit = Some(limit);
     }
-
-    fn word_at(&self, at: usize) -> &str {
-        let rest = &self.text[at..];
-        let end = rest.find(|next: char| !next.is_ascii_alphanumeric() && next != '_');
-        &rest[..end.unwrap_or(rest.len())]
+    if parser.take_keyword(Keyword::Return) {
+        expansion.projection = Some(parser.expression()?);
     }
+    parser.raise()?;
+    Ok(expansion)
+}
 
-    /// The text between `[` and `]`, from the stars on.
-    fn expansion(&mut self) -> Result<Expansion, QueryError> {
-        let mut expansion = Expansion {
-            list: Expression::Constant(Value::Null),
-            levels: 0,
-            filter: None,
-            limit: None,
-            projection: None,
-        };
-        let mut highest = 0;
-        while self.take_sign(Sign::Times) {
-            expansion.levels += 1;
+/// The text between `[?` and `]`.
+fn parse_question(parser: &mut Parser<'_>) -> Result<Question, QueryError> {
+    let mut question = Question {
+        list: Expression::Constant(Value::Null),
+        quantifier: None,
+        count: None,
+        filter: None,
+    };
+    match parser.peek() {
+        Token::Keyword(Keyword::All) => question.quantifier = Some(Quantifier::All),
+        Token::Keyword(Keyword::Any) => question.quantifier = Some(Quantifier::Any),
+        Token::Keyword(Keyword::None) => question.quantifier = Some(Quantifier::None),
+        _ => {}
+    }
+    if question.quantifier.is_some() {
+        parser.next();
+    } else if parser.take_word("AT") {
+        if !parser.take_word("LEAST") {
+            return Err(parser.unexpected("LEAST"));
         }
-        if self.take_keyword(Keyword::Filter) {
-            expansion.filter = Some(self.expression()?);
-            highest = self.height;
-        }
-        if self.take_keyword(Keyword::Limit) {
-            let first = self.expression()?;
-            let limit = if self.take_sign(Sign::Comma) {
-                (first, self.expression()?)
-            } else {
-                (Expression::Constant(Value::Int(0)), first)
-            };
-            highest = highest.max(self.height);
-            expansion.limit = Some(limit);
-        }
-        if self.take_keyword(Keyword::Return) {
-            expansion.projection = Some(self.expression()?);
-            highest = highest.max(self.height);
-        }
-        self.raise(highest)?;
-        Ok(expansion)
+        question.quantifier = Some(parse_at_least(parser)?);
+    } else if !matches!(
+        parser.peek(),
+        Token::Keyword(Keyword::Filter) | Token::Sign(Sign::CloseBracket)
+    ) {
+        question.count = Some(parser.expression()?);
     }
-
-    /// The text between `[` and `]`, from the question mark on.
-    fn question(&mut self) -> Result<Question, QueryError> {
-        self.next();
-        let mut question = Question {
-            list: Expression::Constant(Value::Null),
-            quantifier: None,
-            count: None,
-            filter: None,
-        };
-        self.height = 0;
-        match self.peek() {
-            Token::Keyword(Keyword::All) => question.quantifier = Some(Quantifier::All),
-            Token::Keyword(Keyword::Any) => question.quantifier = Some(Quantifier::Any),
-            Token::Keyword(Keyword::None) => question.quantifier = Some(Quantifier::None),
-            _ => {}
-        }
-        if question.quantifier.is_some() {
-            self.next();
-        } else if self.is_word("AT") {
-            self.next();
-            if !self.take_word("LEAST") {
-                return Err(self.unexpected("LEAST"));
-            }
-            question.quantifier = Some(self.at_least()?);
-        } else if !matches!(
-            self.peek(),
-            Token::Keyword(Keyword::Filter) | Token::Sign(Sign::CloseBracket)
-        ) {
-            question.count = Some(self.expression()?);
-        }
-        let highest = self.height;
-        if self.take_keyword(Keyword::Filter) {
-            question.filter = Some(self.expression()?);
-        }
-        self.raise(highest.max(self.height))?;
-        Ok(question)
+    if parser.take_keyword(Keyword::Filter) {
+        question.filter = Some(parser.expression()?);
     }
+    parser.raise()?;
+    Ok(question)
+}
 
-    fn primary(&mut self) -> Result<Expression, QueryError> {
-        self.height = 1;
-        let constant = |value: Value| Ok(Expression::Constant(value));
-        match self.peek().clone() {
-            Token::Keyword(Keyword::Null) => self.then(constant(Value::Null)),
-            Token::Keyword(Keyword::True) => self.then(constant(Value::Bool(true))),
-            Token::Keyword(Keyword::False) => self.then(constant(Value::Bool(false))),
-            Token::Integer(value) => self.then(constant(Value::number(Number::Uint(value)))),
-            Token::Double(value) => self.then(constant(Value::from(value))),
-            Token::String(text) => self.then(constant(Value::from(text))),
-            Token::Bind(name) => {
-                self.next();
-                Ok(Expression::Bind(self.bind(&name)))
-            }
-            Token::CollectionBind(name) => {
-                self.next();
-                Ok(Expression::CollectionBind(self.bind(&name)))
-            }
-            Token::Name(name, _) => {
-                self.next();
-                self.named(name)
-            }
-            Token::Keyword(Keyword::Like) if *self.peek_second() == Token::Sign(Sign::Open) => {
-                self.next();
-                self.call("LIKE".to_owned())
-            }
-            Token::Sign(Sign::Open) => self.within(Self::parenthesis),
-            Token::Sign(Sign::OpenBracket) => self.within(Self::array),
-            Token::Sign(Sign::OpenBrace) => self.within(Self::object),
-            _ => Err(self.unexpected("")),
+fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    let leaf = match parser.peek().clone() {
+        Token::Keyword(Keyword::Null) => Expression::Constant(Value::Null),
+        Token::Keyword(Keyword::True) => Expression::Constant(Value::Bool(true)),
+        Token::Keyword(Keyword::False) => Expression::Constant(Value::Bool(false)),
+        Token::Integer(value) => Expression::Constant(Value::number(Number::Uint(value))),
+        Token::Double(value) => Expression::Constant(Value::from(value)),
+        Token::String(text) => Expression::Constant(Value::from(text)),
+        Token::Bind(name) => {
+            parser.raise()?;
+            return Ok(Expression::Bind(parser.bind(name)));
+        }
+        Token::CollectionBind(name) => {
+            parser.raise()?;
+            return Ok(Expression::CollectionBind(parser.bind(name)));
+        }
+        Token::Name(name, _) => {
+            parser.next();
+            return parse_named(parser, name);
+        }
+        Token::Keyword(Keyword::Like) if *parser.peek_at(1) == Token::Sign(Sign::Open) => {
+            parser.next();
+            return parse_call(parser, "LIKE".to_owned());
+        }
+        Token::Sign(Sign::Open) => return parser.within(parse_parenthesis),
+        Token::Sign(Sign::OpenBracket) => return parser.within(parse_array),
+        Token::Sign(Sign::OpenBrace) => return parser.within(parse_object),
+        _ => return Err(parser.unexpected("")),
+    };
+    parser.raise()?;
+    parser.next();
+    Ok(leaf)
+}
+
+/// A variable, a collection, or the function that is called.
+fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression, QueryError> {
+    let mut name = first;
+    while parser.take_sign(Sign::Scope) {
+        name.push_str("::");
+        name.push_str(&parser.expect_name("a function name")?);
+    }
+    if *parser.peek() == Token::Sign(Sign::Open) {
+        return parse_call(parser, name);
+    }
+    if name.contains("::") {
+        return Err(parser.unexpected("("));
+    }
+    parser.raise()?;
+    Ok(Expression::Name(name))
+}
+
+fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression, QueryError> {
+    parser.next();
+    let arguments = parser.within(|parser| {
+        if is_query_begin(parser) {
+            let query = parse_subquery(parser)?;
+            parser.expect_sign(Sign::Close)?;
+            return Ok(vec![query]);
+        }
+        parse_list(parser, Sign::Close)
+    })?;
+    Ok(Expression::Call { name, arguments })
+}
+
+/// Expressions with commas between them, and perhaps one at the end.
+fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>, QueryError> {
+    let mut elements = Vec::new();
+    while !parser.take_sign(end) {
+        elements.push(parser.expression()?);
+        if !parser.take_sign(Sign::Comma) {
+            parser.expect_sign(end)?;
+            break;
         }
     }
+    parser.raise()?;
+    Ok(elements)
+}
 
-    fn then(&mut self, value: Result<Expression, QueryError>) -> Result<Expression, QueryError> {
-        self.next();
-        value
-    }
+fn parse_parenthesis(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    parser.next();
+    let value =
+        if is_query_begin(parser) { parse_subquery(parser)? } else { parser.expression()? };
+    parser.expect_sign(Sign::Close)?;
+    Ok(value)
+}
 
-    /// A variable, a collection, or the function that is called.
-    fn named(&mut self, first: String) -> Result<Expression, QueryError> {
-        let mut name = first;
-        while self.take_sign(Sign::Scope) {
-            name.push_str("::");
-            name.push_str(&self.expect_name("a function name")?);
+/// True if a statement begins here, which makes a parenthesis a subquery.
+fn is_query_begin(parser: &Parser<'_>) -> bool {
+    let Token::Keyword(keyword) = parser.peek() else { return false };
+    use Keyword::{Collect, Filter, For, Insert, Let, Limit, Remove, Replace, Return};
+    matches!(keyword, For | Return | Let | Filter | Collect | Limit | Insert | Remove | Replace)
+        || matches!(keyword, Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window)
+}
+
+fn parse_subquery(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    parser.subquery().map(|query| Expression::Subquery(Box::new(query)))
+}
+
+fn parse_array(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    parser.next();
+    parse_list(parser, Sign::CloseBracket).map(Expression::Array)
+}
+
+fn parse_object(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+    parser.next();
+    let mut members = Vec::new();
+    while !parser.take_sign(Sign::CloseBrace) {
+        members.push(parse_member(parser)?);
+        if !parser.take_sign(Sign::Comma) {
+            parser.expect_sign(Sign::CloseBrace)?;
+            break;
         }
-        if *self.peek() == Token::Sign(Sign::Open) {
-            return self.call(name);
+    }
+    parser.raise()?;
+    Ok(Expression::Object(members))
+}
+
+fn parse_member(parser: &mut Parser<'_>) -> Result<Member, QueryError> {
+    let name = match parser.peek().clone() {
+        Token::Name(name, _) => {
+            parser.next();
+            if *parser.peek() != Token::Sign(Sign::Colon) {
+                parser.apart(Parser::raise)?;
+                let value = Expression::Name(name.clone());
+                return Ok(Member { name: MemberName::Fixed(name), value });
+            }
+            MemberName::Fixed(name)
         }
-        if name.contains("::") {
-            return Err(self.unexpected("("));
+        Token::String(name) => {
+            parser.next();
+            MemberName::Fixed(name)
         }
-        Ok(Expression::Name(name))
-    }
-
-    fn call(&mut self, name: String) -> Result<Expression, QueryError> {
-        self.next();
-        let arguments = self.within(|parser| {
-            if parser.is_query_begin() {
-                let query = parser.subquery()?;
-                parser.expect_sign(Sign::Close)?;
-                return Ok(vec![query]);
-            }
-            parser.list(Sign::Close)
-        })?;
-        Ok(Expression::Call { name, arguments })
-    }
-
-    /// Expressions with commas between them, and perhaps one at the end.
-    fn list(&mut self, end: Sign) -> Result<Vec<Expression>, QueryError> {
-        let (mut elements, mut highest) = (Vec::new(), 0);
-        while !self.take_sign(end) {
-            elements.push(self.expression()?);
-            highest = highest.max(self.height);
-            if !self.take_sign(Sign::Comma) {
-                self.expect_sign(end)?;
-                break;
-            }
+        Token::Keyword(_) => {
+            let name = parser.word().to_owned();
+            parser.next();
+            MemberName::Fixed(name)
         }
-        self.raise(highest)?;
-        Ok(elements)
-    }
-
-    fn parenthesis(&mut self) -> Result<Expression, QueryError> {
-        self.next();
-        let value = if self.is_query_begin() { self.subquery()? } else { self.expression()? };
-        self.expect_sign(Sign::Close)?;
-        Ok(value)
-    }
-
-    /// True if a statement begins here, which makes a parenthesis a subquery.
-    fn is_query_begin(&self) -> bool {
-        let Token::Keyword(keyword) = self.peek() else { return false };
-        use Keyword::{Collect, Filter, For, Insert, Let, Limit, Remove, Replace, Return};
-        matches!(keyword, For | Return | Let | Filter | Collect | Limit | Insert | Remove | Replace)
-            || matches!(
-                keyword,
-                Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window
-            )
-    }
-
-    fn subquery(&mut self) -> Result<Expression, QueryError> {
-        self.enter()?;
-        let query = self.query()?;
-        self.raise(self.height)?;
-        self.leave();
-        Ok(Expression::Subquery(Box::new(query)))
-    }
-
-    fn array(&mut self) -> Result<Expression, QueryError> {
-        self.next();
-        self.list(Sign::CloseBracket).map(Expression::Array)
-    }
-
-    fn object(&mut self) -> Result<Expression, QueryError> {
-        self.next();
-        let (mut members, mut highest) = (Vec::new(), 0);
-        while !self.take_sign(Sign::CloseBrace) {
-            members.push(self.member()?);
-            highest = highest.max(self.height);
-            if !self.take_sign(Sign::Comma) {
-                self.expect_sign(Sign::CloseBrace)?;
-                break;
-            }
+        Token::Bind(name) => MemberName::Computed(Expression::Bind(parser.bind(name))),
+        Token::Sign(Sign::OpenBracket) => {
+            parser.next();
+            let name = parser.expression()?;
+            parser.expect_sign(Sign::CloseBracket)?;
+            MemberName::Computed(name)
         }
-        self.raise(highest)?;
-        Ok(Expression::Object(members))
-    }
+        _ => return Err(parser.unexpected("an attribute name or }")),
+    };
+    parser.expect_sign(Sign::Colon)?;
+    let value = parser.expression()?;
+    Ok(Member { name, value })
+}
 
-    fn member(&mut self) -> Result<Member, QueryError> {
-        let at = self.at();
-        let name = match self.peek().clone() {
-            Token::Name(name, _) => {
-                self.next();
-                if *self.peek() != Token::Sign(Sign::Colon) {
-                    self.height = 1;
-                    let value = Expression::Name(name.clone());
-                    return Ok(Member { name: MemberName::Fixed(name), value });
-                }
-                MemberName::Fixed(name)
-            }
-            Token::String(name) => {
-                self.next();
-                MemberName::Fixed(name)
-            }
-            Token::Keyword(_) => {
-                let name = self.word_at(at).to_owned();
-                self.next();
-                MemberName::Fixed(name)
-            }
-            Token::Bind(name) => {
-                self.next();
-                MemberName::Computed(Expression::Bind(self.bind(&name)))
-            }
-            Token::Sign(Sign::OpenBracket) => {
-                self.next();
-                let name = self.expression()?;
-                self.expect_sign(Sign::CloseBracket)?;
-                MemberName::Computed(name)
-            }
-            _ => return Err(self.unexpected("an attribute name or }")),
-        };
-        let height = if matches!(name, MemberName::Computed(_)) { self.height } else { 0 };
-        self.expect_sign(Sign::Colon)?;
-        let value = self.expression()?;
-        self.height = self.height.max(height);
-        Ok(Member { name, value })
-    }
+/// The count behind `AT LEAST`.
+pub(super) fn parse_at_least(parser: &mut Parser<'_>) -> Result<Quantifier, QueryError> {
+    parser.expect_sign(Sign::Open)?;
+    let count = parser.within(Parser::expression)?;
+    parser.expect_sign(Sign::Close)?;
+    Ok(Quantifier::AtLeast(Box::new(count)))
 }
 
 /// Takes something from a value, or from each element if the value is an expansion that was begun.

@@ -3,222 +3,178 @@
 use pellucid_value::Value;
 
 use super::ast::{Collect, Direction, Expression, Query, SortKey, Statement};
+use super::clause::{parse_assignments, parse_options};
+use super::parser::Parser;
+use super::refused::{is_direction, parse_variable, skip_search, skip_traversal, skip_window};
 use super::token::{Keyword, Sign, Token};
-use super::{Parser, QueryError};
+use super::write::parse_write;
+use crate::QueryError;
 
 /// A traversal gives a vertex, and also the edge to it and the path if they have names.
 const TRAVERSAL_OTHERS_MAX: usize = 2;
 
-impl Parser<'_> {
-    /// A query or subquery, up to its end.
-    pub(super) fn query(&mut self) -> Result<Query, QueryError> {
-        let mut query = Query::default();
-        let mut highest = 0;
-        if self.take_keyword(Keyword::With) {
-            self.named_collections()?;
-        }
-        while let Token::Keyword(keyword) = *self.peek() {
-            let begin = self.place;
-            match keyword {
-                Keyword::For => query.statements.push(self.for_statement()?),
-                Keyword::Filter => {
-                    self.next();
-                    query.statements.push(Statement::Filter(self.expression()?));
-                }
-                Keyword::Let => self.let_statements(&mut query, &mut highest)?,
-                Keyword::Sort => query.statements.push(self.sort_statement()?),
-                Keyword::Limit => query.statements.push(self.limit_statement()?),
-                Keyword::Collect => query.statements.push(self.collect_statement()?),
-                Keyword::Return => {
-                    self.next();
-                    let is_distinct = self.take_keyword(Keyword::Distinct);
-                    let value = self.expression()?;
-                    query.statements.push(Statement::Return { value, is_distinct });
-                }
-                Keyword::Window => self.window_statement(&mut highest)?,
-                _ => match self.write_statement(keyword)? {
-                    Some(statement) => query.statements.push(statement),
-                    None => break,
-                },
+/// A query or subquery, up to its end.
+pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query, QueryError> {
+    let mut query = Query::default();
+    if parser.take_keyword(Keyword::With) {
+        skip_collections(parser)?;
+    }
+    while let Token::Keyword(keyword) = *parser.peek() {
+        match keyword {
+            Keyword::For => query.statements.push(parse_for(parser)?),
+            Keyword::Filter => {
+                parser.next();
+                query.statements.push(Statement::Filter(parser.expression()?));
             }
-            debug_assert!(self.place > begin, "a statement has tokens");
-            highest = highest.max(self.height);
-            if matches!(query.statements.last(), Some(Statement::Return { .. })) {
-                self.height = highest;
-                return Ok(query);
+            Keyword::Let => parse_lets(parser, &mut query)?,
+            Keyword::Sort => query.statements.push(parse_sort(parser)?),
+            Keyword::Limit => query.statements.push(parse_limit(parser)?),
+            Keyword::Collect => query.statements.push(parse_collect(parser)?),
+            Keyword::Return => {
+                parser.next();
+                let is_distinct = parser.take_keyword(Keyword::Distinct);
+                let value = parser.expression()?;
+                query.statements.push(Statement::Return { value, is_distinct });
             }
+            Keyword::Window => skip_window(parser)?,
+            _ => match parse_write(parser, keyword)? {
+                Some(statement) => query.statements.push(statement),
+                None => break,
+            },
         }
-        self.height = highest;
-        let writes =
-            |statement: &Statement| matches!(statement, Statement::Write(_) | Statement::Upsert(_));
-        // Only what writes may end without a result.
-        if query.statements.last().is_some_and(writes) {
+        if matches!(query.statements.last(), Some(Statement::Return { .. })) {
             return Ok(query);
         }
-        Err(self.unexpected(""))
     }
+    let writes =
+        |statement: &Statement| matches!(statement, Statement::Write(_) | Statement::Upsert(_));
+    // Only what writes may end without a result.
+    if query.statements.last().is_some_and(writes) {
+        return Ok(query);
+    }
+    Err(parser.unexpected(""))
+}
 
-    /// The collections of `WITH` at the front, which matter to clusters only.
-    fn named_collections(&mut self) -> Result<(), QueryError> {
-        loop {
-            match self.peek().clone() {
-                Token::CollectionBind(name) => {
-                    self.next();
-                    self.bind(&name);
-                }
-                _ => drop(self.expect_name("a collection name")?),
+/// The collections of `WITH` at the front, which matter to clusters only.
+fn skip_collections(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+    loop {
+        match parser.peek().clone() {
+            Token::CollectionBind(name) => {
+                parser.bind(name);
             }
-            if !self.take_sign(Sign::Comma) && !matches!(self.peek(), Token::Name(..)) {
-                return Ok(());
-            }
+            _ => drop(parser.expect_name("a collection name")?),
+        }
+        if !parser.take_sign(Sign::Comma) && !matches!(parser.peek(), Token::Name(..)) {
+            return Ok(());
         }
     }
+}
 
-    fn for_statement(&mut self) -> Result<Statement, QueryError> {
-        self.next();
-        let variable = self.variable()?;
-        let mut others = 0;
-        while others < TRAVERSAL_OTHERS_MAX && self.take_sign(Sign::Comma) {
-            others += 1;
-            self.expect_name("a variable name")?;
+fn parse_for(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+    parser.next();
+    let variable = parse_variable(parser)?;
+    let mut others = 0;
+    while others < TRAVERSAL_OTHERS_MAX && parser.take_sign(Sign::Comma) {
+        others += 1;
+        parser.expect_name("a variable name")?;
+    }
+    parser.expect_keyword(Keyword::In)?;
+    let list = if is_direction(parser) {
+        Expression::Constant(Value::Null)
+    } else {
+        parser.expression()?
+    };
+    if is_direction(parser) {
+        skip_traversal(parser)?;
+    } else if others > 0 {
+        return Err(parser.unexpected("OUTBOUND, INBOUND or ANY"));
+    } else {
+        skip_search(parser)?;
+    }
+    let options = parse_options(parser)?;
+    Ok(Statement::For { variable, list, options })
+}
+
+fn parse_lets(parser: &mut Parser<'_>, query: &mut Query) -> Result<(), QueryError> {
+    parser.next();
+    loop {
+        let variable = parse_variable(parser)?;
+        parser.expect_sign(Sign::Assign)?;
+        let value = parser.expression()?;
+        query.statements.push(Statement::Let { variable, value });
+        if !parser.take_sign(Sign::Comma) {
+            return Ok(());
         }
-        self.expect_keyword(Keyword::In)?;
-        let list = if self.is_direction() {
-            Expression::Constant(Value::Null)
-        } else {
-            self.expression()?
+    }
+}
+
+fn parse_sort(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+    parser.next();
+    let mut keys = Vec::new();
+    loop {
+        let value = parser.expression()?;
+        let direction = match parser.peek() {
+            Token::Keyword(Keyword::Asc) => {
+                parser.next();
+                Direction::Ascending
+            }
+            Token::Keyword(Keyword::Desc) => {
+                parser.next();
+                Direction::Descending
+            }
+            Token::Bind(_) | Token::String(_) => Direction::Computed(parser.expression()?),
+            _ => Direction::Ascending,
         };
-        let height = self.height;
-        if self.is_direction() {
-            self.traversal()?;
-        } else if others > 0 {
-            return Err(self.unexpected("OUTBOUND, INBOUND or ANY"));
-        } else {
-            self.search()?;
+        keys.push(SortKey { value, direction });
+        if !parser.take_sign(Sign::Comma) {
+            return Ok(Statement::Sort(keys));
         }
-        let options = self.options()?;
-        self.height = height.max(self.height);
-        Ok(Statement::For { variable, list, options })
     }
+}
 
-    /// `OPTIONS { … }`, if it stands here.
-    pub(super) fn options(&mut self) -> Result<Option<Expression>, QueryError> {
-        if !self.take_word("OPTIONS") {
-            return Ok(None);
-        }
-        if *self.peek() != Token::Sign(Sign::OpenBrace) && !matches!(self.peek(), Token::Bind(_)) {
-            return Err(self.unexpected("{"));
-        }
-        self.expression().map(Some)
+fn parse_limit(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+    parser.next();
+    let first = parser.expression()?;
+    if !parser.take_sign(Sign::Comma) {
+        return Ok(Statement::Limit { offset: None, count: first });
     }
+    let count = parser.expression()?;
+    Ok(Statement::Limit { offset: Some(first), count })
+}
 
-    fn let_statements(&mut self, query: &mut Query, highest: &mut usize) -> Result<(), QueryError> {
-        self.next();
-        loop {
-            let variable = self.variable()?;
-            self.expect_sign(Sign::Assign)?;
-            let value = self.expression()?;
-            *highest = self.height.max(*highest);
-            query.statements.push(Statement::Let { variable, value });
-            if !self.take_sign(Sign::Comma) {
-                return Ok(());
-            }
-        }
+fn parse_collect(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+    parser.next();
+    let mut collect = Collect::default();
+    if matches!(parser.peek(), Token::Name(..)) {
+        collect.groups = parse_assignments(parser)?;
     }
-
-    fn sort_statement(&mut self) -> Result<Statement, QueryError> {
-        self.next();
-        let (mut keys, mut highest) = (Vec::new(), 0);
-        loop {
-            let value = self.expression()?;
-            highest = highest.max(self.height);
-            let direction = match self.peek() {
-                Token::Keyword(Keyword::Asc) => {
-                    self.next();
-                    Direction::Ascending
-                }
-                Token::Keyword(Keyword::Desc) => {
-                    self.next();
-                    Direction::Descending
-                }
-                Token::Bind(_) | Token::String(_) => Direction::Computed(self.expression()?),
-                _ => Direction::Ascending,
-            };
-            keys.push(SortKey { value, direction });
-            if !self.take_sign(Sign::Comma) {
-                self.height = highest;
-                return Ok(Statement::Sort(keys));
-            }
-        }
+    if parser.take_keyword(Keyword::Aggregate) {
+        collect.aggregates = parse_assignments(parser)?;
     }
-
-    fn limit_statement(&mut self) -> Result<Statement, QueryError> {
-        self.next();
-        let first = self.expression()?;
-        let height = self.height;
-        if !self.take_sign(Sign::Comma) {
-            return Ok(Statement::Limit { offset: None, count: first });
+    if parser.take_keyword(Keyword::Into) {
+        let name = parser.expect_name("a variable name")?;
+        let mut value = None;
+        if parser.take_sign(Sign::Assign) {
+            value = Some(parser.expression()?);
         }
-        let count = self.expression()?;
-        self.height = height.max(self.height);
-        Ok(Statement::Limit { offset: Some(first), count })
+        collect.into = Some((name, value));
+        if parser.take_word("KEEP") {
+            let mut names = vec![parser.expect_name("a variable name")?];
+            while parser.take_sign(Sign::Comma) {
+                names.push(parser.expect_name("a variable name")?);
+            }
+            collect.keep = Some(names);
+        }
+    } else if parser.take_keyword(Keyword::With) {
+        if !parser.take_word("COUNT") {
+            return Err(parser.unexpected("COUNT"));
+        }
+        parser.expect_keyword(Keyword::Into)?;
+        collect.count = Some(parser.expect_name("a variable name")?);
     }
-
-    fn collect_statement(&mut self) -> Result<Statement, QueryError> {
-        self.next();
-        let mut collect = Collect::default();
-        let mut highest = 0;
-        if matches!(self.peek(), Token::Name(..)) {
-            collect.groups = self.assignments(&mut highest)?;
-        }
-        if self.take_keyword(Keyword::Aggregate) {
-            collect.aggregates = self.assignments(&mut highest)?;
-        }
-        if self.take_keyword(Keyword::Into) {
-            let name = self.expect_name("a variable name")?;
-            let mut value = None;
-            if self.take_sign(Sign::Assign) {
-                value = Some(self.expression()?);
-                highest = highest.max(self.height);
-            }
-            collect.into = Some((name, value));
-            if self.take_word("KEEP") {
-                let mut names = vec![self.expect_name("a variable name")?];
-                while self.take_sign(Sign::Comma) {
-                    names.push(self.expect_name("a variable name")?);
-                }
-                collect.keep = Some(names);
-            }
-        } else if self.take_keyword(Keyword::With) {
-            if !self.take_word("COUNT") {
-                return Err(self.unexpected("COUNT"));
-            }
-            self.expect_keyword(Keyword::Into)?;
-            collect.count = Some(self.expect_name("a variable name")?);
-        }
-        if collect.groups.is_empty() && collect.aggregates.is_empty() && collect.count.is_none() {
-            return Err(self.unexpected("a variable name, AGGREGATE or WITH COUNT"));
-        }
-        collect.options = self.options()?;
-        self.height = highest.max(self.height);
-        Ok(Statement::Collect(collect))
+    if collect.groups.is_empty() && collect.aggregates.is_empty() && collect.count.is_none() {
+        return Err(parser.unexpected("a variable name, AGGREGATE or WITH COUNT"));
     }
-
-    /// `name = expression`, with commas between.
-    pub(super) fn assignments(
-        &mut self,
-        highest: &mut usize,
-    ) -> Result<Vec<(String, Expression)>, QueryError> {
-        let mut assignments = Vec::new();
-        loop {
-            let name = self.expect_name("a variable name")?;
-            self.expect_sign(Sign::Assign)?;
-            let value = self.expression()?;
-            *highest = self.height.max(*highest);
-            assignments.push((name, value));
-            if !self.take_sign(Sign::Comma) {
-                return Ok(assignments);
-            }
-        }
-    }
+    collect.options = parse_options(parser)?;
+    Ok(Statement::Collect(collect))
 }

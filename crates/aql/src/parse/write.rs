@@ -1,80 +1,68 @@
 //! The statements that write.
 
 use super::ast::{Statement, Target, Upsert, UpsertSearch, Write};
+use super::clause::parse_options;
+use super::parser::Parser;
 use super::token::{Keyword, Token};
-use super::{Parser, QueryError};
-use crate::WriteKind;
+use crate::{QueryError, WriteKind};
 
-impl Parser<'_> {
-    /// The statement that writes and begins with this keyword; nothing if none does.
-    pub(super) fn write_statement(
-        &mut self,
-        keyword: Keyword,
-    ) -> Result<Option<Statement>, QueryError> {
-        let kind = match keyword {
-            Keyword::Insert => WriteKind::Insert,
-            Keyword::Update => WriteKind::Update,
-            Keyword::Replace => WriteKind::Replace,
-            Keyword::Remove => WriteKind::Remove,
-            Keyword::Upsert => return self.upsert().map(Some),
-            _ => return Ok(None),
-        };
-        self.next();
-        let document = self.expression_before_in()?;
-        let mut highest = self.height;
-        let mut with = None;
-        if matches!(kind, WriteKind::Update | WriteKind::Replace)
-            && self.take_keyword(Keyword::With)
-        {
-            with = Some(self.expression_before_in()?);
-            highest = highest.max(self.height);
-        }
-        let target = self.target()?;
-        let options = self.options()?;
-        self.height = highest.max(self.height);
-        Ok(Some(Statement::Write(Write { kind, document, with, target, options })))
+/// The statement that writes and begins with this keyword; nothing if none does.
+pub(super) fn parse_write(
+    parser: &mut Parser<'_>,
+    keyword: Keyword,
+) -> Result<Option<Statement>, QueryError> {
+    let kind = match keyword {
+        Keyword::Insert => WriteKind::Insert,
+        Keyword::Update => WriteKind::Update,
+        Keyword::Replace => WriteKind::Replace,
+        Keyword::Remove => WriteKind::Remove,
+        Keyword::Upsert => return parse_upsert(parser).map(Some),
+        _ => return Ok(None),
+    };
+    parser.next();
+    let document = parser.expression_before_in()?;
+    let mut with = None;
+    if matches!(kind, WriteKind::Update | WriteKind::Replace) && parser.take_keyword(Keyword::With)
+    {
+        with = Some(parser.expression_before_in()?);
     }
+    let target = parse_target(parser)?;
+    let options = parse_options(parser)?;
+    Ok(Some(Statement::Write(Write { kind, document, with, target, options })))
+}
 
-    /// `INTO` or `IN`, and the collection.
-    fn target(&mut self) -> Result<Target, QueryError> {
-        if !self.take_keyword(Keyword::Into) && !self.take_keyword(Keyword::In) {
-            return Err(self.unexpected("INTO or IN"));
-        }
-        match self.peek().clone() {
-            Token::Name(name, _) | Token::String(name) => {
-                self.next();
-                Ok(Target::Name(name))
-            }
-            Token::CollectionBind(name) => {
-                self.next();
-                Ok(Target::Bind(self.bind(&name)))
-            }
-            _ => Err(self.unexpected("a collection name")),
-        }
+/// `INTO` or `IN`, and the collection.
+fn parse_target(parser: &mut Parser<'_>) -> Result<Target, QueryError> {
+    if !parser.take_keyword(Keyword::Into) && !parser.take_keyword(Keyword::In) {
+        return Err(parser.unexpected("INTO or IN"));
     }
+    match parser.peek().clone() {
+        Token::Name(name, _) | Token::String(name) => {
+            parser.next();
+            Ok(Target::Name(name))
+        }
+        Token::CollectionBind(name) => Ok(Target::Bind(parser.bind(name))),
+        _ => Err(parser.unexpected("a collection name")),
+    }
+}
 
-    fn upsert(&mut self) -> Result<Statement, QueryError> {
-        self.next();
-        let search = if self.take_keyword(Keyword::Filter) {
-            UpsertSearch::Filter(self.expression()?)
-        } else {
-            UpsertSearch::Example(self.expression()?)
-        };
-        let mut highest = self.height;
-        self.expect_keyword(Keyword::Insert)?;
-        let insert = self.expression()?;
-        highest = highest.max(self.height);
-        let is_replace = match self.peek() {
-            Token::Keyword(Keyword::Update) => false,
-            Token::Keyword(Keyword::Replace) => true,
-            _ => return Err(self.unexpected("UPDATE or REPLACE")),
-        };
-        self.next();
-        let update = self.expression_before_in()?;
-        highest = highest.max(self.height);
-        let target = self.target()?;
-        let options = self.options()?;
-        self.height = highest.max(self.height);
-        Ok(Statement::Upsert(Upsert { search, insert, update, is_replace, target, options }))
-    }
+fn parse_upsert(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+    parser.next();
+    let search = if parser.take_keyword(Keyword::Filter) {
+        UpsertSearch::Filter(parser.expression()?)
+    } else {
+        UpsertSearch::Example(parser.expression()?)
+    };
+    parser.expect_keyword(Keyword::Insert)?;
+    let insert = parser.expression()?;
+    let is_replace = match parser.peek() {
+        Token::Keyword(Keyword::Update) => false,
+        Token::Keyword(Keyword::Replace) => true,
+        _ => return Err(parser.unexpected("UPDATE or REPLACE")),
+    };
+    parser.next();
+    let update = parser.expression_before_in()?;
+    let target = parse_target(parser)?;
+    let options = parse_options(parser)?;
+    Ok(Statement::Upsert(Upsert { search, insert, update, is_replace, target, options }))
 }

@@ -2,128 +2,72 @@
 
 use pellucid_value::{ObjectBuilder, Value};
 
-use super::build::Builder;
-use super::{Access, Collect, IndexAccess, Node, NodeKind, Plan};
-use crate::IndexKind;
-use crate::evaluate::{Code, Slot, text_of};
+use super::builder::Access;
+use super::variables::Variables;
+use crate::evaluate::text_of;
+use crate::tree::{Aggregate, Code, Collect, IndexAccess, Match, Node, NodeKind, Slot};
+use crate::{Collection, IndexKind};
 
-/// The number of rows that a list is taken to have that is not known in advance.
-const LIST_ITEMS: f64 = 100.0;
-
-impl Builder<'_> {
-    /// Says of each node how many rows it is likely to give, and what all up to it costs.
-    pub(super) fn estimate(&self, nodes: &mut [Node]) {
-        let (mut cost, mut items) = (0.0_f64, 1.0_f64);
-        for node in nodes {
-            let before = items;
-            items = self.items(&node.kind, before);
-            cost += match &node.kind {
-                NodeKind::Singleton | NodeKind::Limit { .. } => 1.0,
-                NodeKind::Sort { .. } => before * before.max(2.0).log2(),
-                NodeKind::EnumerateCollection { collection, .. } => {
-                    before * self.run.source.count(collection.id).unwrap_or(0) as f64
-                }
-                _ => before.max(items),
-            };
-            (node.cost, node.items) = (cost, items);
+/// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
+pub(super) fn explain(
+    nodes: &[Node],
+    variables: &Variables,
+    collections: &[(Collection, Access)],
+    rules: &[&'static str],
+) -> Value {
+    let explainer = Explainer { variables };
+    let mut before: Option<usize> = None;
+    let mut shown = Vec::new();
+    for node in nodes {
+        shown.push(explainer.node(node, before));
+        before = Some(node.id);
+    }
+    let last = nodes.last();
+    let mut plan = ObjectBuilder::new();
+    plan.insert("nodes", list(shown));
+    let mut known: Vec<&str> = Vec::new();
+    for rule in rules {
+        if !known.contains(rule) {
+            known.push(rule);
         }
     }
-
-    fn items(&self, kind: &NodeKind, before: f64) -> f64 {
-        let documents = |id| self.run.source.count(id).unwrap_or(0) as f64;
-        match kind {
-            NodeKind::EnumerateCollection { collection, filter, .. } => {
-                let share = 0.5_f64.powi(i32::try_from(filter.len()).unwrap_or(8));
-                before * documents(collection.id) * share
-            }
-            NodeKind::Index(access) => {
-                before * index_items(access, documents(access.collection.id))
-            }
-            NodeKind::EnumerateList { list, .. } => {
-                let length = |value: &Value| value.view().as_array().map(|list| list.len() as f64);
-                before * list.constant().and_then(length).unwrap_or(LIST_ITEMS)
-            }
-            NodeKind::Filter { .. } => before * 0.5,
-            NodeKind::Limit { offset, count, .. } => {
-                let left = (before - *offset as f64).max(0.0);
-                count.map_or(left, |count| left.min(count as f64))
-            }
-            NodeKind::Collect(collect) if collect.groups.is_empty() => 1.0,
-            NodeKind::Collect(_) => before * 0.8,
-            NodeKind::NoResults => 0.0,
-            _ => before,
-        }
-    }
+    plan.insert("rules", list(known.into_iter().map(Value::from)));
+    plan.insert("collections", shown_collections(collections));
+    let slots = 0..variables.len();
+    plan.insert("variables", list(slots.map(|slot| explainer.variable(slot))));
+    plan.insert("estimatedCost", Value::from(last.map_or(0.0, |node| node.cost)));
+    plan.insert("estimatedNrItems", items(last.map_or(0.0, |node| node.items)));
+    let writes = collections.iter().any(|(_, access)| *access == Access::Write);
+    plan.insert("isModificationQuery", Value::Bool(writes));
+    object(plan)
 }
 
-fn index_items(access: &IndexAccess, documents: f64) -> f64 {
-    let all = access.index.fields.len().max(1) as f64;
-    let matched = access.matches.len() as f64;
-    if access.index.kind == IndexKind::Primary || (access.index.unique && matched == all) {
-        return 1.0_f64.min(documents);
-    }
-    let different = (documents * access.index.selectivity).max(1.0);
-    let share = 0.5_f64.powi(i32::try_from(access.bounds()).unwrap_or(2));
-    (documents / different.powf(matched / all) * share).max(1.0_f64.min(documents))
+fn shown_collections(collections: &[(Collection, Access)]) -> Value {
+    let show = |(collection, access): &(Collection, Access)| {
+        let mut shown = ObjectBuilder::new();
+        shown.insert("name", Value::text(&collection.name));
+        let access = if *access == Access::Write { "write" } else { "read" };
+        shown.insert("type", Value::from(access));
+        object(shown)
+    };
+    list(collections.iter().map(show))
 }
 
-impl Plan {
-    /// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
-    #[must_use]
-    pub fn explain(&self) -> Value {
-        let nodes = &self.pipeline.nodes;
-        let mut before: Option<usize> = None;
-        let mut shown = Vec::new();
-        for node in nodes {
-            shown.push(self.node(node, before));
-            before = Some(node.id);
-        }
-        let last = nodes.last();
-        let mut plan = ObjectBuilder::new();
-        plan.insert("nodes", list(shown));
-        let mut rules: Vec<Value> = Vec::new();
-        for rule in &self.rules {
-            if !rules.iter().any(|known| known.as_str() == Some(rule)) {
-                rules.push(Value::from(*rule));
-            }
-        }
-        plan.insert("rules", list(rules));
-        plan.insert("collections", self.shown_collections());
-        let variables = 0..self.variables.len();
-        plan.insert("variables", list(variables.map(|slot| self.variable(slot))));
-        plan.insert("estimatedCost", Value::from(last.map_or(0.0, |node| node.cost)));
-        plan.insert("estimatedNrItems", items(last.map_or(0.0, |node| node.items)));
-        plan.insert("isModificationQuery", Value::Bool(self.is_modification()));
-        object(plan)
-    }
+/// Shows nodes and expressions with the names of their variables.
+struct Explainer<'a> {
+    variables: &'a Variables,
+}
 
-    fn shown_collections(&self) -> Value {
-        let show = |(collection, access): &(crate::Collection, Access)| {
-            let mut shown = ObjectBuilder::new();
-            shown.insert("name", Value::text(&collection.name));
-            let access = if *access == Access::Write { "write" } else { "read" };
-            shown.insert("type", Value::from(access));
-            object(shown)
-        };
-        list(self.collections.iter().map(show))
-    }
-
-    pub(crate) fn name_of(&self, slot: Slot) -> String {
-        match self.variables.get(slot) {
-            Some(Some(name)) => name.clone(),
-            _ => slot.to_string(),
-        }
-    }
-
+impl Explainer<'_> {
     fn variable(&self, slot: Slot) -> Value {
         let mut variable = ObjectBuilder::new();
         variable.insert("id", Value::count(slot));
-        variable.insert("name", Value::from(self.name_of(slot)));
+        variable.insert("name", Value::from(self.variables.name_of(slot)));
         object(variable)
     }
 
     fn show(&self, code: &Code) -> Value {
-        Value::from(text_of(code, &|slot| self.name_of(slot)))
+        Value::from(text_of(code, &|slot| self.variables.name_of(slot)))
     }
 
     fn show_all(&self, codes: &[Code]) -> Value {
@@ -215,7 +159,7 @@ impl Plan {
             object(group)
         };
         shown.insert("groups", list(collect.groups.iter().map(group)));
-        let aggregate = |aggregate: &super::Aggregate| {
+        let aggregate = |aggregate: &Aggregate| {
             let mut shown = ObjectBuilder::new();
             shown.insert("outVariable", self.variable(aggregate.slot));
             shown.insert("type", Value::from(format!("{:?}", aggregate.aggregator).to_uppercase()));
@@ -254,8 +198,8 @@ impl Plan {
     }
 
     fn index_condition(&self, access: &IndexAccess) -> String {
-        let own = self.name_of(access.slot);
-        let show = |code: &Code| text_of(code, &|slot| self.name_of(slot));
+        let own = self.variables.name_of(access.slot);
+        let show = |code: &Code| text_of(code, &|slot| self.variables.name_of(slot));
         let field = |place: usize| match access.index.fields.get(place) {
             Some(_) if access.is_by_id => format!("{own}._id"),
             Some(field) => format!("{own}.{}", field.path.join(".")),
@@ -263,7 +207,7 @@ impl Plan {
         };
         let mut parts = Vec::new();
         for (place, found) in access.matches.iter().enumerate() {
-            let operator = if matches!(found, super::Match::Equal(_)) { "==" } else { "IN" };
+            let operator = if matches!(found, Match::Equal(_)) { "==" } else { "IN" };
             parts.push(format!("{} {operator} {}", field(place), show(found.code())));
         }
         let next = access.matches.len();

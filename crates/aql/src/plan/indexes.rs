@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pellucid_value::Kind;
 
-use super::build::Builder;
-use super::{IndexAccess, Match, NodeKind, prefixes};
-use crate::evaluate::{Code, Slot};
+use super::builder::Builder;
+use super::prefixes;
 use crate::parse::ast::Binary;
+use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
 use crate::{Collection, Index, IndexKind, QueryError};
 
 /// An index that fits, and what of the filter it answers.
@@ -19,149 +19,145 @@ struct Candidate {
     score: f64,
 }
 
-impl Builder<'_> {
-    /// Gives loops over collections their indexes, where there are some that help.
-    pub(super) fn choose_indexes(&mut self) -> Result<(), QueryError> {
-        let mut place = 0;
-        // Sorts that are dropped make the line shorter.
-        while place + 1 < self.nodes.len() {
-            place += 1;
-            let NodeKind::EnumerateCollection { collection, slot, filter } =
-                &self.nodes[place].kind
-            else {
-                continue;
-            };
-            let (collection, slot, filter) = (collection.clone(), *slot, filter.clone());
-            let indexes = self.run.source.indexes(collection.id);
-            let known = |code: &Code| code.is_pure() && !code.slots().contains(&slot);
-            let is_value = |code: &Code| {
-                let constant = code.constant();
-                constant.is_some_and(|value| value.kind() != Kind::Null) || self.is_parameter(code)
-            };
-            let best = indexes
-                .iter()
-                .filter_map(|index| candidate(&collection, slot, &filter, index, &known, &is_value))
-                .max_by(|left, right| left.score.total_cmp(&right.score));
-            let mut access = match best {
-                Some(mut best) => {
-                    let stays = |place: &usize| !best.answered.contains(place);
-                    let rest = (0..filter.len()).filter(stays);
-                    best.access.filter = rest.map(|place| filter[place].clone()).collect();
-                    self.rules.push("use-indexes");
-                    if best.access.filter.len() < filter.len() {
-                        self.rules.push("remove-filter-covered-by-index");
-                    }
-                    Some(best.access)
-                }
-                None => None,
-            };
-            self.use_order(place, slot, &mut access, &collection, &indexes, &filter);
-            if let Some(mut access) = access {
-                access.is_covering = self.is_covered(place, &access);
-                if access.is_covering {
-                    self.rules.push("reduce-extraction-to-projection");
-                }
-                self.nodes[place].kind = NodeKind::Index(Box::new(access));
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops a sort that the documents' order makes unnecessary, or finds an index that does.
-    fn use_order(
-        &mut self,
-        place: usize,
-        slot: Slot,
-        access: &mut Option<IndexAccess>,
-        collection: &Collection,
-        indexes: &[Index],
-        filter: &[Code],
-    ) {
-        let gives_one =
-            |kind: &NodeKind| matches!(kind, NodeKind::Singleton | NodeKind::Calculation { .. });
-        if !self.nodes[..place].iter().all(|node| gives_one(&node.kind)) {
-            return;
-        }
-        let between = self.nodes[place + 1..].iter().take_while(|node| {
-            matches!(node.kind, NodeKind::Calculation { .. } | NodeKind::Filter { .. })
-        });
-        let sort = place + 1 + between.count();
-        let Some(NodeKind::Sort { keys, .. }) = self.nodes.get(sort).map(|node| &node.kind) else {
-            return;
+/// Gives loops over collections their indexes, where there are some that help.
+pub(super) fn choose_indexes(builder: &mut Builder<'_>) -> Result<(), QueryError> {
+    let mut place = 0;
+    // Sorts that are dropped make the line shorter.
+    while place + 1 < builder.nodes.len() {
+        place += 1;
+        let NodeKind::EnumerateCollection { collection, slot, filter } = &builder.nodes[place].kind
+        else {
+            continue;
         };
-        let is_reverse = keys[0].1;
-        let paths: Option<Vec<&[Arc<str>]>> = keys
+        let (collection, slot, filter) = (collection.clone(), *slot, filter.clone());
+        let indexes = builder.run.source.indexes(collection.id);
+        let known = |code: &Code| code.is_pure() && !code.slots().contains(&slot);
+        let is_value = |code: &Code| {
+            let constant = code.constant();
+            constant.is_some_and(|value| value.kind() != Kind::Null)
+                || builder.binds.is_parameter(code)
+        };
+        let best = indexes
             .iter()
-            .map(|(code, descends)| match code {
-                Code::Path(of, names) if *of == slot && *descends == is_reverse => {
-                    Some(names.as_slice())
+            .filter_map(|index| candidate(&collection, slot, &filter, index, &known, &is_value))
+            .max_by(|left, right| left.score.total_cmp(&right.score));
+        let mut access = match best {
+            Some(mut best) => {
+                let stays = |place: &usize| !best.answered.contains(place);
+                let rest = (0..filter.len()).filter(stays);
+                best.access.filter = rest.map(|place| filter[place].clone()).collect();
+                builder.rules.push("use-indexes");
+                if best.access.filter.len() < filter.len() {
+                    builder.rules.push("remove-filter-covered-by-index");
                 }
-                _ => None,
-            })
-            .collect();
-        let Some(paths) = paths else { return };
-        if let Some(access) = access {
-            let equal = access.matches.iter().all(|found| matches!(found, Match::Equal(_)));
-            if equal && is_sorted_by(&access.index, access.matches.len(), &paths) {
-                access.is_reverse = is_reverse;
-                self.drop_sort(sort);
+                Some(best.access)
             }
-            return;
-        }
-        // A scan goes through the keys in their order.
-        if !is_reverse && paths.len() == 1 && paths[0].len() == 1 && &*paths[0][0] == "_key" {
-            self.drop_sort(sort);
-            return;
-        }
-        // Reading all documents by an index costs more than sorting them, unless few are wanted.
-        let after = self.nodes[sort + 1..].iter();
-        let mut after = after.skip_while(|node| gives_one(&node.kind));
-        let is_limited = matches!(
-            after.next().map(|node| &node.kind),
-            Some(NodeKind::Limit { count: Some(_), .. })
-        );
-        let fits = |index: &&Index| {
-            index.kind == IndexKind::Persistent && !index.sparse && is_sorted_by(index, 0, &paths)
+            None => None,
         };
-        let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
-        let whole = IndexAccess::new(collection, slot, index);
-        *access = Some(IndexAccess { is_reverse, filter: filter.to_vec(), ..whole });
-        self.drop_sort(sort);
+        use_order(builder, place, slot, &mut access, &collection, &indexes, &filter);
+        if let Some(mut access) = access {
+            access.is_covering = is_covered(builder, place, &access);
+            if access.is_covering {
+                builder.rules.push("reduce-extraction-to-projection");
+            }
+            builder.nodes[place].kind = NodeKind::Index(Box::new(access));
+        }
     }
+    Ok(())
+}
 
-    fn drop_sort(&mut self, place: usize) {
-        self.nodes.remove(place);
-        self.rules.push("use-index-for-sort");
+/// Drops a sort that the documents' order makes unnecessary, or finds an index that does.
+fn use_order(
+    builder: &mut Builder<'_>,
+    place: usize,
+    slot: Slot,
+    access: &mut Option<IndexAccess>,
+    collection: &Collection,
+    indexes: &[Index],
+    filter: &[Code],
+) {
+    let gives_one =
+        |kind: &NodeKind| matches!(kind, NodeKind::Singleton | NodeKind::Calculation { .. });
+    if !builder.nodes[..place].iter().all(|node| gives_one(&node.kind)) {
+        return;
     }
-
-    /// True if all that is asked of the documents is in the index.
-    fn is_covered(&self, place: usize, access: &IndexAccess) -> bool {
-        let fields = &access.index.fields;
-        let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
-        if !sorted || fields.iter().any(|field| field.expands) {
-            return false;
+    let between = builder.nodes[place + 1..].iter().take_while(|node| {
+        matches!(node.kind, NodeKind::Calculation { .. } | NodeKind::Filter { .. })
+    });
+    let sort = place + 1 + between.count();
+    let Some(NodeKind::Sort { keys, .. }) = builder.nodes.get(sort).map(|node| &node.kind) else {
+        return;
+    };
+    let is_reverse = keys[0].1;
+    let paths: Option<Vec<&[Arc<str>]>> = keys
+        .iter()
+        .map(|(code, descends)| match code {
+            Code::Path(of, names) if *of == slot && *descends == is_reverse => {
+                Some(names.as_slice())
+            }
+            _ => None,
+        })
+        .collect();
+    let Some(paths) = paths else { return };
+    if let Some(access) = access {
+        let equal = access.matches.iter().all(|found| matches!(found, Match::Equal(_)));
+        if equal && is_sorted_by(&access.index, access.matches.len(), &paths) {
+            access.is_reverse = is_reverse;
+            drop_sort(builder, sort);
         }
-        let covers = |names: &[Arc<str>]| {
-            fields.iter().any(|field| {
-                field.path.len() <= names.len()
-                    && field.path.iter().zip(names).all(|(left, right)| **left == **right)
-            })
-        };
-        let mut is_covered = true;
-        let mut visit = |code: &Code| {
-            code.walk(&mut |part| match part {
-                Code::Path(slot, names) if *slot == access.slot => is_covered &= covers(names),
-                // What a subquery takes of the document is not looked for.
-                Code::Subquery(pipeline) => {
-                    is_covered &= !pipeline.slots_read().contains(&access.slot);
-                }
-                _ => {}
-            });
-        };
-        access.filter.iter().for_each(&mut visit);
-        self.nodes[place + 1..].iter().for_each(|node| node.kind.for_each_code(&mut visit));
-        is_covered
+        return;
     }
+    // A scan goes through the keys in their order.
+    if !is_reverse && paths.len() == 1 && paths[0].len() == 1 && &*paths[0][0] == "_key" {
+        drop_sort(builder, sort);
+        return;
+    }
+    // Reading all documents by an index costs more than sorting them, unless few are wanted.
+    let after = builder.nodes[sort + 1..].iter();
+    let mut after = after.skip_while(|node| gives_one(&node.kind));
+    let is_limited =
+        matches!(after.next().map(|node| &node.kind), Some(NodeKind::Limit { count: Some(_), .. }));
+    let fits = |index: &&Index| {
+        index.kind == IndexKind::Persistent && !index.sparse && is_sorted_by(index, 0, &paths)
+    };
+    let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
+    let whole = IndexAccess::new(collection, slot, index);
+    *access = Some(IndexAccess { is_reverse, filter: filter.to_vec(), ..whole });
+    drop_sort(builder, sort);
+}
+
+fn drop_sort(builder: &mut Builder<'_>, place: usize) {
+    builder.nodes.remove(place);
+    builder.rules.push("use-index-for-sort");
+}
+
+/// True if all that is asked of the documents is in the index.
+fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool {
+    let fields = &access.index.fields;
+    let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
+    if !sorted || fields.iter().any(|field| field.expands) {
+        return false;
+    }
+    let covers = |names: &[Arc<str>]| {
+        fields.iter().any(|field| {
+            field.path.len() <= names.len()
+                && field.path.iter().zip(names).all(|(left, right)| **left == **right)
+        })
+    };
+    let mut is_covered = true;
+    let mut visit = |code: &Code| {
+        code.walk(&mut |part| match part {
+            Code::Path(slot, names) if *slot == access.slot => is_covered &= covers(names),
+            // What a subquery takes of the document is not looked for.
+            Code::Subquery(pipeline) => {
+                is_covered &= !pipeline.slots_read().contains(&access.slot);
+            }
+            _ => {}
+        });
+    };
+    access.filter.iter().for_each(&mut visit);
+    builder.nodes[place + 1..].iter().for_each(|node| node.kind.for_each_code(&mut visit));
+    is_covered
 }
 
 /// True if entries whose first `equal` fields are equal come in the order of these paths.

@@ -1,14 +1,21 @@
 //! The plan of a query: a line of nodes, each of which takes rows from the one before it.
 
-mod build;
+mod binds;
+mod builder;
 mod collect;
+mod estimate;
 mod explain;
 mod expressions;
 mod filters;
+mod fold;
 mod indexes;
+mod light;
 mod options;
-mod parameters;
 mod prefixes;
+mod query;
+mod reuse;
+mod scope;
+mod variables;
 mod writes;
 
 use std::sync::Arc;
@@ -16,28 +23,29 @@ use std::sync::Arc;
 use pellucid_budget::Share;
 use pellucid_value::Value;
 
-use crate::evaluate::{Code, Slot};
-use crate::run::{KillSwitch, QueryOptions, Run, Warning};
-use crate::{Collection, Index, Parsed, QueryError, Source, WriteKind, WriteOptions};
+use binds::{BindVariables, Dependence};
+use builder::{Access, Builder};
+pub(crate) use reuse::Reuse;
+use variables::Variables;
 
-pub(crate) use collect::{Aggregate, Aggregator, Collect, Into};
-pub(crate) use parameters::{Parameters, Reuse};
+use crate::run::{Run, Warning};
+use crate::tree::{NodeKind, Pipeline, Slot};
+use crate::{Collection, KillSwitch, Parsed, QueryError, QueryOptions, Source};
 
 /// A query that is ready to run: bound to values, collections and indexes.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) pipeline: Arc<Pipeline>,
-    /// The names of the variables in their slots; those without are the planner's own.
-    pub(crate) variables: Vec<Option<String>>,
+    variables: Variables,
     /// The collections that it reads or writes.
-    pub(crate) collections: Vec<(Collection, Access)>,
+    collections: Vec<(Collection, Access)>,
     pub(crate) warnings: Vec<Warning>,
     /// The rules that changed it.
-    pub(crate) rules: Vec<&'static str>,
+    rules: Vec<&'static str>,
     /// The bind variables that are variables of the plan.
     pub(crate) parameters: Vec<(Slot, String)>,
     /// The memory that it takes.
-    pub(crate) memory: Share,
+    memory: Share,
 }
 
 /// The rules of the planner, by which it changes plans.
@@ -49,13 +57,6 @@ pub const RULES: [&str; 6] = [
     "reduce-extraction-to-projection",
     "sort-limit",
 ];
-
-/// The use of a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
-    Read,
-    Write,
-}
 
 impl Plan {
     /// Plans a query.
@@ -83,7 +84,7 @@ impl Plan {
         kill: &KillSwitch,
     ) -> Result<Self, QueryError> {
         let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
-        build::Builder::new(bind_variables, run, None).plan(parsed).map(|(plan, _)| plan)
+        plan(parsed, BindVariables::new(bind_variables, false), run).map(|(plan, _)| plan)
     }
 
     /// As [`Plan::killable`], for a plan that serves again under some conditions, if that can be.
@@ -95,9 +96,11 @@ impl Plan {
         kill: &KillSwitch,
     ) -> Result<(Self, Option<Reuse>), QueryError> {
         let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
-        let builder = build::Builder::new(bind_variables, run, Some(Parameters::default()));
-        let (plan, parameters) = builder.plan(parsed)?;
-        let reuse = parameters.and_then(|parameters| Reuse::of(&plan, parameters, &**source));
+        let (plan, dependence) = plan(parsed, BindVariables::new(bind_variables, true), run)?;
+        let reuse = dependence.filter(|_| plan.warnings.is_empty()).and_then(|dependence| {
+            let collections = plan.collections().map(|(name, _)| name);
+            Reuse::of(dependence, collections, &**source)
+        });
         Ok((plan, reuse))
     }
 
@@ -125,211 +128,53 @@ impl Plan {
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
-}
 
-/// Nodes, the first of which gives one row.
-#[derive(Clone, Debug)]
-pub(crate) struct Pipeline {
-    pub(crate) nodes: Vec<Node>,
-    /// The number of values that a row has.
-    pub(crate) width: usize,
-}
+    /// True if the query looks up one place of one index and does nothing with the documents that
+    /// could take long: then it may be run on a thread that must not be held up, within the bounds
+    /// of [`QueryOptions::is_light`](crate::QueryOptions::is_light).
+    #[must_use]
+    pub fn is_light(&self) -> bool {
+        light::is_light(&self.pipeline)
+    }
 
-impl Pipeline {
-    /// The variables that its expressions read, those from outside too.
-    pub(crate) fn slots_read(&self) -> Vec<Slot> {
-        let mut slots = Vec::new();
-        self.nodes.iter().for_each(|node| {
-            node.kind.for_each_code(&mut |code| slots.extend(code.slots()));
-        });
-        slots
+    /// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
+    #[must_use]
+    pub fn explain(&self) -> Value {
+        explain::explain(&self.pipeline.nodes, &self.variables, &self.collections, &self.rules)
     }
 }
 
-/// One step.
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    /// From 1 on, no two in a query are the same.
-    pub(crate) id: usize,
-    pub(crate) kind: NodeKind,
-    pub(crate) cost: f64,
-    pub(crate) items: f64,
-}
-
-/// The work of a node.
-#[derive(Clone, Debug)]
-pub(crate) enum NodeKind {
-    Singleton,
-    EnumerateCollection { collection: Collection, slot: Slot, filter: Vec<Code> },
-    Index(Box<IndexAccess>),
-    EnumerateList { list: Code, slot: Slot },
-    Calculation { slot: Slot, code: Code },
-    Filter { code: Code },
-    Sort { keys: Vec<(Code, bool)>, limit: Option<usize> },
-    Limit { offset: u64, count: Option<u64>, is_last: bool },
-    Collect(Box<Collect>),
-    Return { code: Code, is_distinct: bool },
-    Write(Box<Write>),
-    Upsert(Box<Upsert>),
-    NoResults,
-}
-
-/// Documents by an index.
-#[derive(Clone, Debug)]
-pub(crate) struct IndexAccess {
-    pub(crate) collection: Collection,
-    pub(crate) slot: Slot,
-    pub(crate) index: Index,
-    /// The values of the first fields.
-    pub(crate) matches: Vec<Match>,
-    /// The bounds of the next one: a value, and whether it belongs to the range.
-    pub(crate) low: Option<(Code, bool)>,
-    pub(crate) high: Option<(Code, bool)>,
-    pub(crate) is_reverse: bool,
-    /// The fields suffice: documents are not read.
-    pub(crate) is_covering: bool,
-    pub(crate) filter: Vec<Code>,
-    /// `_id` and not `_key` is what is looked for.
-    pub(crate) is_by_id: bool,
-}
-
-impl IndexAccess {
-    /// All of an index, forwards.
-    pub(crate) fn new(collection: &Collection, slot: Slot, index: &Index) -> Self {
-        Self {
-            collection: collection.clone(),
-            slot,
-            index: index.clone(),
-            matches: Vec::new(),
-            low: None,
-            high: None,
-            is_reverse: false,
-            is_covering: false,
-            filter: Vec::new(),
-            is_by_id: false,
-        }
+/// The plan of a query, and how it depends on bind variables if that was asked.
+fn plan(
+    parsed: &Parsed,
+    binds: BindVariables<'_>,
+    run: Run,
+) -> Result<(Plan, Option<Dependence>), QueryError> {
+    binds.check(parsed)?;
+    let mut builder = Builder::new(run, binds, query::plan_query);
+    let mut nodes = query::plan_query(&mut builder, &parsed.query)?;
+    // The rows that the last limit leaves out may have to be counted.
+    let last = nodes.iter_mut().rev().find_map(|node| match &mut node.kind {
+        NodeKind::Limit { is_last, .. } => Some(is_last),
+        _ => None,
+    });
+    if let Some(is_last) = last {
+        *is_last = true;
     }
-
-    /// The number of its bounds.
-    fn bounds(&self) -> usize {
-        usize::from(self.low.is_some()) + usize::from(self.high.is_some())
-    }
-}
-
-/// The value of a field.
-#[derive(Clone, Debug)]
-pub(crate) enum Match {
-    Equal(Code),
-    In(Code),
-}
-
-impl Match {
-    pub(crate) fn code(&self) -> &Code {
-        match self {
-            Self::Equal(code) | Self::In(code) => code,
-        }
-    }
-}
-
-/// A write for each row.
-#[derive(Clone, Debug)]
-pub(crate) struct Write {
-    pub(crate) kind: WriteKind,
-    pub(crate) collection: Collection,
-    /// The document, or what says which one.
-    pub(crate) document: Code,
-    pub(crate) with: Option<Code>,
-    pub(crate) options: WriteOptions,
-    pub(crate) old: Slot,
-    pub(crate) new: Slot,
-}
-
-/// An insert, or an update of what is found, for each row.
-#[derive(Clone, Debug)]
-pub(crate) struct Upsert {
-    pub(crate) collection: Collection,
-    /// Finds the document; its rows are documents.
-    pub(crate) search: Arc<Pipeline>,
-    /// The variable that the condition is about, and the condition.
-    pub(crate) condition: (Slot, Code),
-    pub(crate) insert: Code,
-    pub(crate) update: Code,
-    pub(crate) is_replace: bool,
-    pub(crate) options: WriteOptions,
-    pub(crate) old: Slot,
-    pub(crate) new: Slot,
-}
-
-impl NodeKind {
-    /// ArangoDB's name of such a node.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Singleton => "SingletonNode",
-            Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
-            Self::Index(_) => "IndexNode",
-            Self::EnumerateList { .. } => "EnumerateListNode",
-            Self::Calculation { code: Code::Subquery(_), .. } => "SubqueryNode",
-            Self::Calculation { .. } => "CalculationNode",
-            Self::Filter { .. } => "FilterNode",
-            Self::Sort { .. } => "SortNode",
-            Self::Limit { .. } => "LimitNode",
-            Self::Collect(_) => "CollectNode",
-            Self::Return { .. } => "ReturnNode",
-            Self::Write(write) => write.kind.node_name(),
-            Self::Upsert(_) => "UpsertNode",
-            Self::NoResults => "NoResultsNode",
-        }
-    }
-
-    /// True if it goes through the rows of the node before it one by one, and gives no others.
-    pub(crate) fn is_step(&self) -> bool {
-        matches!(self, Self::Calculation { .. } | Self::Filter { .. })
-    }
-
-    /// The variables that it sets.
-    pub(crate) fn slots_set(&self) -> Vec<Slot> {
-        match self {
-            Self::EnumerateCollection { slot, .. }
-            | Self::EnumerateList { slot, .. }
-            | Self::Calculation { slot, .. } => vec![*slot],
-            Self::Index(access) => vec![access.slot],
-            Self::Collect(collect) => collect.slots_set(),
-            Self::Write(write) => vec![write.old, write.new],
-            Self::Upsert(upsert) => vec![upsert.old, upsert.new],
-            Self::Singleton
-            | Self::Filter { .. }
-            | Self::Sort { .. }
-            | Self::Limit { .. }
-            | Self::Return { .. }
-            | Self::NoResults => Vec::new(),
-        }
-    }
-
-    /// Calls `visit` with each of its expressions.
-    pub(crate) fn for_each_code<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
-        match self {
-            Self::Singleton | Self::NoResults | Self::Limit { .. } => {}
-            Self::EnumerateCollection { filter, .. } => filter.iter().for_each(visit),
-            Self::Index(access) => {
-                access.matches.iter().for_each(|found| visit(found.code()));
-                access.low.iter().chain(&access.high).for_each(|(code, _)| visit(code));
-                access.filter.iter().for_each(visit);
-            }
-            Self::EnumerateList { list: code, .. }
-            | Self::Calculation { code, .. }
-            | Self::Filter { code }
-            | Self::Return { code, .. } => visit(code),
-            Self::Sort { keys, .. } => keys.iter().for_each(|(code, _)| visit(code)),
-            Self::Collect(collect) => collect.for_each_code(visit),
-            Self::Write(write) => {
-                visit(&write.document);
-                write.with.iter().for_each(visit);
-            }
-            Self::Upsert(upsert) => {
-                visit(&upsert.condition.1);
-                visit(&upsert.insert);
-                visit(&upsert.update);
-            }
-        }
-    }
+    estimate::estimate(&mut nodes, &*builder.run.source);
+    let pipeline = Arc::new(Pipeline { nodes, width: builder.variables.len() });
+    let dependence = builder.binds.into_dependence();
+    let parameters =
+        dependence.iter().flat_map(|dependence| dependence.parameters.clone()).collect();
+    let (warnings, memory) = builder.run.into_parts();
+    let plan = Plan {
+        pipeline,
+        parameters,
+        variables: builder.variables,
+        collections: builder.collections,
+        warnings,
+        rules: builder.rules,
+        memory,
+    };
+    Ok((plan, dependence))
 }

@@ -2,87 +2,95 @@
 
 use pellucid_value::{Ref, Value};
 
-use super::build::Builder;
+use super::builder::Builder;
+use super::expressions::plan_expression;
 use crate::parse::ast::Expression;
 use crate::{OverwriteMode, QueryError, WriteOptions, number};
 
-impl Builder<'_> {
-    /// The members of an options object, which must be known before the query runs.
-    fn options(&mut self, options: &Expression) -> Result<Vec<(String, Value)>, QueryError> {
-        let code = self.expression(options)?;
-        match code.constant() {
-            Some(value) if value.view().as_object().is_some() => Ok(value
-                .members(false)
-                .into_iter()
-                .map(|(name, value)| (name.to_string(), value))
-                .collect()),
-            _ => {
-                let message = "OPTIONS must be an object of values that are known in advance";
-                Err(QueryError::new(number::COMPILE_TIME_OPTIONS, message))
-            }
+/// The members of an options object, which must be known before the query runs.
+fn read_options(
+    builder: &mut Builder<'_>,
+    options: &Expression,
+) -> Result<Vec<(String, Value)>, QueryError> {
+    let code = plan_expression(builder, options)?;
+    match code.constant() {
+        Some(value) if value.view().as_object().is_some() => Ok(value
+            .members(false)
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .collect()),
+        _ => {
+            let message = "OPTIONS must be an object of values that are known in advance";
+            Err(QueryError::new(number::COMPILE_TIME_OPTIONS, message))
         }
     }
+}
 
-    fn unknown_option(&mut self, name: &str, statement: &str) -> Result<(), QueryError> {
-        let message = format!("unknown attribute '{name}' in OPTIONS of {statement}");
-        self.run.warn(number::INVALID_OPTIONS_ATTRIBUTE, message)
+fn warn_unknown(builder: &mut Builder<'_>, name: &str, statement: &str) -> Result<(), QueryError> {
+    let message = format!("unknown attribute '{name}' in OPTIONS of {statement}");
+    builder.run.warn(number::INVALID_OPTIONS_ATTRIBUTE, message)
+}
+
+/// Options of `FOR` are hints; only those that must not be ignored matter.
+pub(super) fn check_for_options(
+    builder: &mut Builder<'_>,
+    options: &Expression,
+) -> Result<(), QueryError> {
+    for (name, value) in read_options(builder, options)? {
+        match name.as_str() {
+            "forceIndexHint" if value.is_true() => {
+                return Err(QueryError::unsupported("forceIndexHint"));
+            }
+            "indexHint" | "forceIndexHint" | "disableIndex" | "maxProjections" | "useCache"
+            | "lookahead" => {}
+            _ => warn_unknown(builder, &name, "FOR")?,
+        }
     }
+    Ok(())
+}
 
-    /// Options of `FOR` are hints; only those that must not be ignored matter.
-    pub(super) fn for_options(&mut self, options: &Expression) -> Result<(), QueryError> {
-        for (name, value) in self.options(options)? {
-            match name.as_str() {
-                "forceIndexHint" if value.is_true() => {
-                    return Err(QueryError::unsupported("forceIndexHint"));
+pub(super) fn plan_write_options(
+    builder: &mut Builder<'_>,
+    options: Option<&Expression>,
+    statement: &str,
+) -> Result<WriteOptions, QueryError> {
+    let mut write = WriteOptions::default();
+    let Some(options) = options else { return Ok(write) };
+    for (name, value) in read_options(builder, options)? {
+        let is_true = value.is_true();
+        match name.as_str() {
+            "keepNull" => write.keep_null = is_true,
+            "mergeObjects" => write.merge_objects = is_true,
+            "waitForSync" => write.wait_for_sync = is_true,
+            "ignoreErrors" => write.ignore_errors = is_true,
+            "ignoreRevs" => write.ignore_revisions = is_true,
+            "overwrite" if is_true => write.overwrite_mode = OverwriteMode::Replace,
+            "overwriteMode" => {
+                if let Some(mode) = overwrite_mode(builder, &value)? {
+                    write.overwrite_mode = mode;
                 }
-                "indexHint" | "forceIndexHint" | "disableIndex" | "maxProjections" | "useCache"
-                | "lookahead" => {}
-                _ => self.unknown_option(&name, "FOR")?,
             }
+            "versionAttribute" => write.version_attribute = value.as_str().map(str::to_owned),
+            "exclusive" | "refillIndexCaches" | "overwrite" | "indexHint" | "forceIndexHint"
+            | "disableIndex" | "readOwnWrites" => {}
+            _ => warn_unknown(builder, &name, statement)?,
         }
-        Ok(())
     }
+    Ok(write)
+}
 
-    pub(super) fn write_options(
-        &mut self,
-        options: Option<&Expression>,
-        statement: &str,
-    ) -> Result<WriteOptions, QueryError> {
-        let mut write = WriteOptions::default();
-        let Some(options) = options else { return Ok(write) };
-        for (name, value) in self.options(options)? {
-            let is_true = value.is_true();
-            match name.as_str() {
-                "keepNull" => write.keep_null = is_true,
-                "mergeObjects" => write.merge_objects = is_true,
-                "waitForSync" => write.wait_for_sync = is_true,
-                "ignoreErrors" => write.ignore_errors = is_true,
-                "ignoreRevs" => write.ignore_revisions = is_true,
-                "overwrite" if is_true => write.overwrite_mode = OverwriteMode::Replace,
-                "overwriteMode" => {
-                    if let Some(mode) = self.overwrite_mode(&value)? {
-                        write.overwrite_mode = mode;
-                    }
-                }
-                "versionAttribute" => write.version_attribute = value.as_str().map(str::to_owned),
-                "exclusive" | "refillIndexCaches" | "overwrite" | "indexHint"
-                | "forceIndexHint" | "disableIndex" | "readOwnWrites" => {}
-                _ => self.unknown_option(&name, statement)?,
-            }
+fn overwrite_mode(
+    builder: &mut Builder<'_>,
+    value: &Value,
+) -> Result<Option<OverwriteMode>, QueryError> {
+    Ok(match value.view() {
+        Ref::String("conflict") => Some(OverwriteMode::Conflict),
+        Ref::String("ignore") => Some(OverwriteMode::Ignore),
+        Ref::String("replace") => Some(OverwriteMode::Replace),
+        Ref::String("update") => Some(OverwriteMode::Update),
+        _ => {
+            warn_unknown(builder, "overwriteMode", "INSERT")?;
+            None
         }
-        Ok(write)
-    }
-
-    fn overwrite_mode(&mut self, value: &Value) -> Result<Option<OverwriteMode>, QueryError> {
-        Ok(match value.view() {
-            Ref::String("conflict") => Some(OverwriteMode::Conflict),
-            Ref::String("ignore") => Some(OverwriteMode::Ignore),
-            Ref::String("replace") => Some(OverwriteMode::Replace),
-            Ref::String("update") => Some(OverwriteMode::Update),
-            _ => {
-                self.unknown_option("overwriteMode", "INSERT")?;
-                None
-            }
-        })
-    }
+    })
 }

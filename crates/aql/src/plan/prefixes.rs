@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use pellucid_value::Value;
 
-use super::IndexAccess;
 use crate::IndexKind;
-use crate::evaluate::{Code, Slot, like_prefix};
+use crate::evaluate::like_prefix;
 use crate::parse::ast::Binary;
+use crate::tree::{Code, IndexAccess, Slot};
 
 /// Bounds the next field of an index, where it has no bounds yet, by a condition on what strings
 /// begin with. Returns whether there is one.

@@ -2,158 +2,157 @@
 
 use std::sync::Arc;
 
-use super::build::Builder;
-use super::{Access, NodeKind, Pipeline, Upsert, Write};
-use crate::evaluate::{Code, Slot};
+use super::builder::{Access, Builder};
+use super::expressions::plan_expression;
+use super::filters::add_filter;
+use super::indexes::choose_indexes;
+use super::options::plan_write_options;
 use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName, Target, UpsertSearch};
 use crate::parse::{DEPTH_MAX, too_deep};
+use crate::tree::{Code, NodeKind, Pipeline, Slot, Upsert, Write};
 use crate::{Collection, QueryError, number};
 
-impl Builder<'_> {
-    fn target(&mut self, target: &Target) -> Result<Collection, QueryError> {
-        let name = match target {
-            Target::Name(name) => name.clone(),
-            Target::Bind(name) => self.bound_collection(name)?,
-        };
-        let collection = self.collection(&name)?;
-        let is_written = self.nodes.iter().any(|node| match &node.kind {
-            NodeKind::Write(write) => write.collection.id == collection.id,
-            NodeKind::Upsert(upsert) => upsert.collection.id == collection.id,
-            _ => false,
-        });
-        if is_written {
-            let message = format!("multiple modifications of collection '{name}' in one query");
-            return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
+fn plan_target(builder: &mut Builder<'_>, target: &Target) -> Result<Collection, QueryError> {
+    let name = match target {
+        Target::Name(name) => name.clone(),
+        Target::Bind(name) => builder.binds.fix_collection(name)?,
+    };
+    let collection = builder.collection(&name)?;
+    if builder.has_written(&collection) {
+        let message = format!("multiple modifications of collection '{name}' in one query");
+        return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
+    }
+    builder.note(&collection, Access::Write);
+    Ok(collection)
+}
+
+/// Slots for `OLD` and `NEW`, which are visible from here on.
+fn declare_results(builder: &mut Builder<'_>) -> (Slot, Slot) {
+    let (old, new) = (builder.variables.add(Some("OLD")), builder.variables.add(Some("NEW")));
+    builder.scope.redeclare("OLD", old);
+    builder.scope.redeclare("NEW", new);
+    (old, new)
+}
+
+pub(super) fn plan_write(builder: &mut Builder<'_>, write: &ast::Write) -> Result<(), QueryError> {
+    let document = plan_expression(builder, &write.document)?;
+    let with = write.with.as_ref().map(|with| plan_expression(builder, with)).transpose()?;
+    let collection = plan_target(builder, &write.target)?;
+    let statement = write.kind.node_name().trim_end_matches("Node").to_uppercase();
+    let options = plan_write_options(builder, write.options.as_ref(), &statement)?;
+    let (old, new) = declare_results(builder);
+    let kind = write.kind;
+    let write = Write { kind, collection, document, with, options, old, new };
+    builder.push(NodeKind::Write(Box::new(write)))
+}
+
+pub(super) fn plan_upsert(
+    builder: &mut Builder<'_>,
+    upsert: &ast::Upsert,
+) -> Result<(), QueryError> {
+    let insert = plan_expression(builder, &upsert.insert)?;
+    let collection = plan_target(builder, &upsert.target)?;
+    let options = plan_write_options(builder, upsert.options.as_ref(), "UPSERT")?;
+    let found = builder.variables.add(None);
+    let condition = match &upsert.search {
+        UpsertSearch::Example(example) => plan_example(builder, example, found)?,
+        UpsertSearch::Filter(filter) => {
+            builder.scope.shadow(CURRENT, found);
+            let code = plan_expression(builder, filter);
+            builder.scope.unshadow();
+            code?
         }
-        self.note(&collection, Access::Write);
-        Ok(collection)
-    }
+    };
+    let search = plan_search(builder, &collection, found, condition.clone())?;
+    let (old, new) = declare_results(builder);
+    let update = plan_expression(builder, &upsert.update)?;
+    let is_replace = upsert.is_replace;
+    let condition = (found, condition);
+    builder.push(NodeKind::Upsert(Box::new(Upsert {
+        collection,
+        search,
+        condition,
+        insert,
+        update,
+        is_replace,
+        options,
+        old,
+        new,
+    })))
+}
 
-    /// Slots for `OLD` and `NEW`, which are visible from here on.
-    fn results(&mut self) -> (Slot, Slot) {
-        let (old, new) = (self.slot(Some("OLD")), self.slot(Some("NEW")));
-        self.redeclare("OLD", old);
-        self.redeclare("NEW", new);
-        (old, new)
-    }
+/// All attributes of the example are equal, those of objects within it one by one.
+fn plan_example(
+    builder: &mut Builder<'_>,
+    example: &Expression,
+    found: Slot,
+) -> Result<Code, QueryError> {
+    let mut equals = Vec::new();
+    let document = Code::Path(found, Vec::new());
+    plan_example_members(builder, example, &document, &mut equals)?;
+    let and = |left, right| Code::Binary(Binary::And, Box::new((left, right)));
+    Ok(equals.into_iter().reduce(and).unwrap_or(Code::Constant(true.into())))
+}
 
-    pub(super) fn write(&mut self, write: &ast::Write) -> Result<(), QueryError> {
-        let document = self.expression(&write.document)?;
-        let with = write.with.as_ref().map(|with| self.expression(with)).transpose()?;
-        let collection = self.target(&write.target)?;
-        let statement = write.kind.node_name().trim_end_matches("Node").to_uppercase();
-        let options = self.write_options(write.options.as_ref(), &statement)?;
-        let (old, new) = self.results();
-        let kind = write.kind;
-        let write = Write { kind, collection, document, with, options, old, new };
-        self.push(NodeKind::Write(Box::new(write)))
-    }
-
-    pub(super) fn upsert(&mut self, upsert: &ast::Upsert) -> Result<(), QueryError> {
-        let insert = self.expression(&upsert.insert)?;
-        let collection = self.target(&upsert.target)?;
-        let options = self.write_options(upsert.options.as_ref(), "UPSERT")?;
-        let found = self.slot(None);
-        let condition = match &upsert.search {
-            UpsertSearch::Example(example) => self.example(example, found)?,
-            UpsertSearch::Filter(filter) => {
-                let hidden = self.scope.len();
-                self.scope.push(super::build::Binding {
-                    name: CURRENT.to_owned(),
-                    code: Code::Path(found, Vec::new()),
-                });
-                let code = self.expression(filter);
-                self.scope.truncate(hidden);
-                code?
-            }
-        };
-        let search = self.search(&collection, found, condition.clone())?;
-        let (old, new) = self.results();
-        let update = self.expression(&upsert.update)?;
-        let is_replace = upsert.is_replace;
-        let condition = (found, condition);
-        self.push(NodeKind::Upsert(Box::new(Upsert {
-            collection,
-            search,
-            condition,
-            insert,
-            update,
-            is_replace,
-            options,
-            old,
-            new,
-        })))
-    }
-
-    /// All attributes of the example are equal, those of objects within it one by one.
-    fn example(&mut self, example: &Expression, found: Slot) -> Result<Code, QueryError> {
-        let mut equals = Vec::new();
-        let document = Code::Path(found, Vec::new());
-        self.example_members(example, &document, &mut equals)?;
-        let and = |left, right| Code::Binary(Binary::And, Box::new((left, right)));
-        Ok(equals.into_iter().reduce(and).unwrap_or(Code::Constant(true.into())))
-    }
-
-    fn example_members(
-        &mut self,
-        example: &Expression,
-        document: &Code,
-        equals: &mut Vec<Code>,
-    ) -> Result<(), QueryError> {
-        let bound;
-        let members = match example {
-            Expression::Object(members) => members,
-            Expression::Bind(name) => {
-                bound = members_of(&self.bind_variables.attribute(name));
-                &bound
-            }
-            _ => {
-                let message = "the lookup of UPSERT must be an object literal";
-                return Err(QueryError::new(number::PARSE, message));
-            }
-        };
-        for member in members {
-            let MemberName::Fixed(name) = &member.name else {
-                let message = "the lookup of UPSERT cannot have computed attribute names";
-                return Err(QueryError::new(number::PARSE, message));
-            };
-            let Code::Path(slot, names) = document else { continue };
-            let mut names = names.clone();
-            names.push(name.as_str().into());
-            let attribute = Code::Path(*slot, names);
-            if let Expression::Object(inner) = &member.value
-                && !inner.is_empty()
-            {
-                self.example_members(&member.value, &attribute, equals)?;
-                continue;
-            }
-            let value = self.expression(&member.value)?;
-            if equals.len() == DEPTH_MAX {
-                return Err(too_deep());
-            }
-            equals.push(Code::Binary(Binary::Equal, Box::new((attribute, value))));
+fn plan_example_members(
+    builder: &mut Builder<'_>,
+    example: &Expression,
+    document: &Code,
+    equals: &mut Vec<Code>,
+) -> Result<(), QueryError> {
+    let bound;
+    let members = match example {
+        Expression::Object(members) => members,
+        Expression::Bind(name) => {
+            bound = members_of(&builder.binds.fix(name));
+            &bound
         }
-        Ok(())
+        _ => {
+            let message = "the lookup of UPSERT must be an object literal";
+            return Err(QueryError::new(number::PARSE, message));
+        }
+    };
+    for member in members {
+        let MemberName::Fixed(name) = &member.name else {
+            let message = "the lookup of UPSERT cannot have computed attribute names";
+            return Err(QueryError::new(number::PARSE, message));
+        };
+        let Code::Path(slot, names) = document else { continue };
+        let mut names = names.clone();
+        names.push(name.as_str().into());
+        let attribute = Code::Path(*slot, names);
+        if let Expression::Object(inner) = &member.value
+            && !inner.is_empty()
+        {
+            plan_example_members(builder, &member.value, &attribute, equals)?;
+            continue;
+        }
+        let value = plan_expression(builder, &member.value)?;
+        if equals.len() == DEPTH_MAX {
+            return Err(too_deep());
+        }
+        equals.push(Code::Binary(Binary::Equal, Box::new((attribute, value))));
     }
+    Ok(())
+}
 
-    /// Finds documents of a collection by a condition.
-    fn search(
-        &mut self,
-        collection: &Collection,
-        slot: Slot,
-        condition: Code,
-    ) -> Result<Arc<Pipeline>, QueryError> {
-        let outer = std::mem::take(&mut self.nodes);
-        self.push(NodeKind::Singleton)?;
-        let (collection, filter) = (collection.clone(), Vec::new());
-        self.push(NodeKind::EnumerateCollection { collection, slot, filter })?;
-        self.filter(condition)?;
-        let code = Code::Path(slot, Vec::new());
-        self.push(NodeKind::Return { code, is_distinct: false })?;
-        self.choose_indexes()?;
-        let nodes = std::mem::replace(&mut self.nodes, outer);
-        Ok(Arc::new(Pipeline { nodes, width: self.variables.len() }))
-    }
+/// Finds documents of a collection by a condition.
+fn plan_search(
+    builder: &mut Builder<'_>,
+    collection: &Collection,
+    slot: Slot,
+    condition: Code,
+) -> Result<Arc<Pipeline>, QueryError> {
+    let outer = std::mem::take(&mut builder.nodes);
+    builder.push(NodeKind::Singleton)?;
+    let (collection, filter) = (collection.clone(), Vec::new());
+    builder.push(NodeKind::EnumerateCollection { collection, slot, filter })?;
+    add_filter(builder, condition)?;
+    let code = Code::Path(slot, Vec::new());
+    builder.push(NodeKind::Return { code, is_distinct: false })?;
+    choose_indexes(builder)?;
+    let nodes = std::mem::replace(&mut builder.nodes, outer);
+    Ok(Arc::new(Pipeline { nodes, width: builder.variables.len() }))
 }
 
 /// The members of an object as if they had been written out.

@@ -77,7 +77,7 @@ fn nodes(text: &str) -> String {
     names.join(" ")
 }
 
-/// Whether both give the same, whatever the order of members.
+/// True if both give the same, in any order of members.
 fn same(left: &str, right: &str) {
     assert_eq!(json(left), json(right), "{left} {right}");
 }

@@ -45,7 +45,7 @@ fn merged(old: &serde_json::Value, new: &serde_json::Value) -> serde_json::Value
     serde_json::Value::Object(both)
 }
 
-/// Whether no two documents have the same `u`.
+/// True if no two documents have the same `u`.
 fn is_allowed(model: &Model) -> bool {
     let values = model.values().filter_map(|value| value.get("u"));
     let mut values: Vec<_> = values.filter_map(serde_json::Value::as_i64).collect();

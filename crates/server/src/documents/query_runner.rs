@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
+    write_point,
 };
 use pellucid_clock::{Stopwatch, WallTime};
 use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
@@ -234,7 +235,7 @@ impl QueryRunner {
         let mut body = Vec::with_capacity(REPLY_BYTES);
         body.extend_from_slice(RESULT_BEGIN);
         let (binds, data) = (&request.bind_variables, &*query.data);
-        let written = query.plan.write_point(binds, data, request.batch_size, &mut body);
+        let written = write_point(&query.plan, binds, data, request.batch_size, &mut body);
         timeline.lap(QUERY_RUN);
         let Some(PointResult { values, stats }) = written? else { return Ok(None) };
         let statistics = Statistics { stats, elapsed_ns: since.elapsed_ns(), warnings: &[] };

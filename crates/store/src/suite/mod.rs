@@ -8,25 +8,11 @@
 
 mod checks;
 mod features;
+mod kind;
 mod using;
 
+pub use self::kind::{Feature, Kind};
 use self::using::Using;
-use crate::store::Store;
-
-/// A feature that some kinds of store do not support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    /// Scans and snapshots are of the moment at which they began.
-    Snapshots,
-    /// A batch over several parts of a table takes conditions.
-    ConditionsAcrossParts,
-    /// A batch over several parts of a table has room for thousands of entries.
-    LargeBatchesAcrossParts,
-    /// There are batches over several parts of a table at all.
-    BatchesAcrossParts,
-    /// Sequence numbers are in one line over all keys.
-    OneLine,
-}
 
 /// All features.
 const FEATURES: [Feature; 5] = [
@@ -36,17 +22,6 @@ const FEATURES: [Feature; 5] = [
     Feature::BatchesAcrossParts,
     Feature::OneLine,
 ];
-
-/// A kind of store under test.
-pub struct Kind<'a> {
-    /// Opens the store, whose contents stay from one opening to the next. There is none in it when
-    /// the suite begins.
-    pub open: &'a dyn Fn() -> Box<dyn Store>,
-    /// The largest value of the store that is opened, in bytes.
-    pub value_bytes_max: usize,
-    /// The features that it does not support.
-    pub unsupported: &'a [Feature],
-}
 
 /// Checks all of it: what the APIs above rely on, whichever store they are on.
 ///

@@ -1,21 +1,10 @@
 //! Writes JSON text as ArangoDB's drivers expect it: no white space, attributes as inserted, whole
 //! doubles without fraction.
 
-use std::io::Write as _;
-
+use super::scalar::{number_length, string_length, write_number, write_string};
 use crate::packed::{node_length, write_json};
 use crate::walk::{Step, Walk};
-use crate::{ArrayRef, Number, ObjectRef, Ref};
-
-/// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
-/// `.0` where they are whole.
-const FRACTION_BEGIN: f64 = 9_007_199_254_740_992.0;
-/// From here on doubles are written with an exponent.
-const EXPONENT_BEGIN: f64 = 18_446_744_073_709_551_616.0 * 100.0;
-/// Below it too.
-const EXPONENT_END: f64 = 1e-7;
-/// 2^64, where the `.0` ends.
-const FRACTION_END: f64 = 18_446_744_073_709_551_616.0;
+use crate::{ArrayRef, ObjectRef, Ref};
 
 /// The value as text.
 #[must_use]
@@ -24,41 +13,6 @@ pub fn to_string(value: Ref<'_>) -> String {
     write(value, &mut out);
     // All that is written is UTF-8.
     String::from_utf8(out).unwrap_or_default()
-}
-
-/// The number of bytes that [`write_number`] appends.
-pub(crate) fn number_length(number: Number) -> usize {
-    let digits = |size: u64| size.checked_ilog10().unwrap_or(0) as usize + 1;
-    match number {
-        Number::Int(value) => usize::from(value < 0) + digits(value.unsigned_abs()),
-        Number::Uint(value) => digits(value),
-        Number::Double(value) => match short(value + 0.0) {
-            Some((whole, _, places)) => {
-                let point_and_places = if places == 0 { 0 } else { 1 + places };
-                usize::from(value < 0.0) + digits(whole) + point_and_places
-            }
-            None => {
-                let mut text = Vec::with_capacity(32);
-                write_number(number, &mut text);
-                text.len()
-            }
-        },
-    }
-}
-
-/// The number of bytes that [`write_string`] appends for a text of these.
-pub(crate) fn string_length(bytes: &[u8]) -> usize {
-    let (mut at, mut length) = (0, 2);
-    loop {
-        let plain = super::string::plain_bytes(&bytes[at..]);
-        (at, length) = (at + plain, length + plain);
-        let Some(byte) = bytes.get(at) else { return length };
-        at += 1;
-        length += match byte {
-            b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 2,
-            _ => 6,
-        };
-    }
 }
 
 /// The number of bytes that [`write()`] appends; of a damaged document, about as many.
@@ -197,156 +151,6 @@ fn write_parts(value: Ref<'_>, out: &mut Vec<u8>) {
                 write(member, out);
             }
             out.push(b'}');
-        }
-    }
-}
-
-/// Appends a number; null for what is none.
-pub fn write_number(number: Number, out: &mut Vec<u8>) {
-    match number {
-        Number::Int(value) => {
-            if value < 0 {
-                out.push(b'-');
-            }
-            write_digits(value.unsigned_abs(), out);
-        }
-        Number::Uint(value) => write_digits(value, out),
-        Number::Double(value) => write_double(value, out),
-    }
-}
-
-/// Digits of the largest number.
-const DIGITS_MAX: usize = 20;
-
-/// Appends a whole number: documents and answers are full of short ones.
-fn write_digits(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; DIGITS_MAX];
-    let mut begin = DIGITS_MAX;
-    loop {
-        begin -= 1;
-        digits[begin] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[begin..]);
-}
-
-fn write_double(value: f64, out: &mut Vec<u8>) {
-    // Zero has no sign here.
-    let value = value + 0.0;
-    let size = value.abs();
-    if write_short(value, out) {
-        return;
-    }
-    // Writing to memory cannot fail.
-    let _ = if !value.is_finite() {
-        write!(out, "null")
-    } else if size >= EXPONENT_BEGIN || (size < EXPONENT_END && size > 0.0) {
-        let text = format!("{value:e}");
-        // The sign of the exponent is written, as elsewhere.
-        let signed = if text.contains("e-") { text } else { text.replace('e', "e+") };
-        write!(out, "{signed}")
-    } else if (FRACTION_BEGIN..FRACTION_END).contains(&size) && value.fract() == 0.0 {
-        write!(out, "{value}.0")
-    } else {
-        write!(out, "{value}")
-    };
-}
-
-/// From here on, six digits behind the point and those in front are more than a double always has.
-const SHORT_END: f64 = 1e9;
-
-/// Most digits behind the point that are looked for.
-const PLACES_MAX: usize = 6;
-
-/// The digits before and behind the point, and how many these are, of a double that is a whole
-/// number or has few digits behind its point, as most in documents do; without its sign. A decimal
-/// of at most 15 digits that rounds to a double is the only one of its length that does.
-fn short(value: f64) -> Option<(u64, u64, usize)> {
-    let size = value.abs();
-    if size.is_nan() || size >= SHORT_END {
-        return None;
-    }
-    let mut power: u64 = 1;
-    for places in 0..=PLACES_MAX {
-        // The nearest whole number, or one beside it where none could pass what follows.
-        let scaled = (size * power as f64 + 0.5) as i64;
-        if scaled as f64 / power as f64 == size {
-            let scaled = scaled.unsigned_abs();
-            return Some((scaled / power, scaled % power, places));
-        }
-        power *= 10;
-    }
-    None
-}
-
-/// Appends such a double; false if it is another one.
-fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
-    let Some((whole, behind, places)) = short(value) else { return false };
-    if value < 0.0 {
-        out.push(b'-');
-    }
-    write_digits(whole, out);
-    if places > 0 {
-        let begin = out.len();
-        // A one in front keeps the zeros behind it, until the point takes its place.
-        write_digits(10_u64.pow(places as u32) + behind, out);
-        out[begin] = b'.';
-    }
-    true
-}
-
-/// Appends a string with its quotes.
-pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    loop {
-        let plain = super::string::plain_bytes(&bytes[at..]);
-        out.extend_from_slice(&bytes[at..at + plain]);
-        at += plain;
-        let Some(byte) = bytes.get(at) else { break };
-        at += 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            control => {
-                let _ = write!(out, "\\u{control:04X}");
-            }
-        }
-    }
-    out.push(b'"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn short_decimals_are_written_as_the_shortest_that_comes_back(
-            digits in -2_000_000_000_i64..2_000_000_000,
-            places in 0_i32..9,
-            noise in -2_i64..=2,
-        ) {
-            let value = digits as f64 / 10_f64.powi(places);
-            // Neighbours of short decimals have many digits.
-            let near = f64::from_bits(value.to_bits().wrapping_add_signed(noise));
-            for value in [value, near] {
-                let is_plain = value.abs() >= EXPONENT_END || value == 0.0;
-                if is_plain && value.is_finite() {
-                    let text = to_string(Ref::Number(Number::Double(value)));
-                    prop_assert_eq!(text, format!("{}", value + 0.0));
-                }
-            }
         }
     }
 }

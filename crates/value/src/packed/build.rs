@@ -1,7 +1,8 @@
 //! Writes packed documents, front to back: lengths and tables are filled in when an array or object
 //! ends, so that nothing is moved.
 
-use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, FORMAT, depth, string_at, tag};
+use super::depth::depth;
+use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, FORMAT, string_at, tag};
 use crate::{ArrayRef, Duplicates, Number, ObjectRef, OverLimit, Ref, VALUE_BYTES_MAX};
 
 /// Writes one document: values between [`begin_object`](Self::begin_object) or

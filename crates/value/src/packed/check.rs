@@ -1,61 +1,8 @@
 //! A check of packed documents that come from outside.
 
-use std::fmt;
-
-use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, node_of, string_at, tag};
-
-/// A fault of bytes that should be a packed document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// The first byte names a format that this version does not know.
-    Format {
-        /// The first byte.
-        format: u8,
-    },
-    /// A node does not fit into the bytes that it has, or has an unknown tag.
-    Cut {
-        /// The offset.
-        offset: usize,
-    },
-    /// A string is no UTF-8.
-    Text {
-        /// The offset at which its node begins.
-        offset: usize,
-    },
-    /// A table of entries does not say where they are.
-    Table {
-        /// The offset at which the array or object begins.
-        offset: usize,
-    },
-    /// Arrays and objects lie deeper in each other than [`DEPTH_MAX`].
-    Depth {
-        /// The offset.
-        offset: usize,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Format { format } => {
-                write!(formatter, "packed document of unknown format {format}")
-            }
-            Self::Cut { offset } => write!(formatter, "packed document is cut at byte {offset}"),
-            Self::Text { offset } => {
-                write!(formatter, "packed document has a string that is no UTF-8 at byte {offset}")
-            }
-            Self::Table { offset } => {
-                write!(formatter, "packed document has a wrong table at byte {offset}")
-            }
-            Self::Depth { offset } => write!(
-                formatter,
-                "packed document is nested deeper than {DEPTH_MAX} at byte {offset}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
+use super::node::{
+    CONTAINER_HEADER_BYTES, DEPTH_MAX, Damage, Table, extent, node_of, string_at, tag,
+};
 
 /// Checks every byte of a packed document.
 ///
@@ -64,19 +11,19 @@ impl std::error::Error for Damage {}
 pub fn check(document: &[u8]) -> Result<(), Damage> {
     let node = node_of(document)?;
     let end = check_node(node, 1, 0)?;
-    if end == node.len() { Ok(()) } else { Err(Damage::Cut { offset: 1 + end }) }
+    if end == node.len() { Ok(()) } else { Err(Damage::Truncated { offset: 1 + end }) }
 }
 
 /// Checks the node at the front of `node`, which lies at `offset`, and returns its length.
 fn check_node(node: &[u8], offset: usize, depth: usize) -> Result<usize, Damage> {
-    let length = extent(node).ok_or(Damage::Cut { offset })?;
+    let length = extent(node).ok_or(Damage::Truncated { offset })?;
     let first = node[0];
     match first {
         tag::STRING | tag::SHORT_STRING..=tag::SHORT_STRING_END => check_string(node, offset)?,
         tag::DOUBLE => {
-            let bytes = node[1..].first_chunk().ok_or(Damage::Cut { offset })?;
+            let bytes = node[1..].first_chunk().ok_or(Damage::Truncated { offset })?;
             if !f64::from_le_bytes(*bytes).is_finite() {
-                return Err(Damage::Cut { offset });
+                return Err(Damage::Truncated { offset });
             }
         }
         _ if (tag::ARRAY..tag::ARRAY + 3).contains(&first) => {
@@ -91,7 +38,7 @@ fn check_node(node: &[u8], offset: usize, depth: usize) -> Result<usize, Damage>
 }
 
 fn check_string(node: &[u8], offset: usize) -> Result<(), Damage> {
-    let (text, _) = string_at(node).ok_or(Damage::Cut { offset })?;
+    let (text, _) = string_at(node).ok_or(Damage::Truncated { offset })?;
     std::str::from_utf8(text).map(|_| ()).map_err(|_| Damage::Text { offset })
 }
 
@@ -112,7 +59,7 @@ fn check_entries(
         if is_object {
             let entry = &table.node[at..table.begin];
             check_string(entry, offset + at)?;
-            at += extent(entry).ok_or(Damage::Cut { offset: offset + at })?;
+            at += extent(entry).ok_or(Damage::Truncated { offset: offset + at })?;
         }
         at += check_node(&table.node[at..table.begin], offset + at, depth + 1)?;
     }

@@ -1,6 +1,6 @@
 //! The depth of a packed value, told from its bytes.
 
-use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
 
 /// The number of arrays and objects that lie in each other in the node at the front of `node`,
 /// counted up to one more than [`DEPTH_MAX`].

@@ -1,7 +1,7 @@
 //! An object with members put in front of it: its own are copied as they lie, and their table is
 //! shifted, which takes a fraction of the time of building the object again.
 
-use super::{CONTAINER_HEADER_BYTES, FORMAT, PackedObject, extent, string_at, tag};
+use super::node::{CONTAINER_HEADER_BYTES, FORMAT, PackedObject, extent, string_at, tag};
 use crate::ObjectRef;
 
 /// Members that may be put in front, and that may be left out.

@@ -1,7 +1,7 @@
 //! The length of a document as JSON, told from its packed bytes: neither is the text made, nor are
 //! values looked at one by one, since every document that is written is measured.
 
-use super::{
+use super::node::{
     CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, node_of, string_at, tag,
 };
 use crate::Ref;

@@ -1,7 +1,7 @@
 //! Packed documents as JSON text, written from their bytes: nearly all strings are copied as they
 //! lie, and values are not looked at one by one.
 
-use super::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
 use crate::Ref;
 use crate::json::{is_plain, write_number, write_string};
 

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Found = Vec<(u16, bool, Vec<u8>)>;
+type Responses = Vec<(u16, bool, Vec<u8>)>;
 
 /// All responses in `stream`, given to the parser in the pieces that end at `cuts`.
-fn parse_all(stream: &[u8], cuts: &[usize]) -> (Found, Option<Malformed>) {
+fn parse_all(stream: &[u8], cuts: &[usize]) -> (Responses, Option<Malformed>) {
     let mut parser = ResponseParser::new(true);
     let mut found = Vec::new();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();

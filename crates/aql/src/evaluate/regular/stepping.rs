@@ -5,11 +5,10 @@ use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::hybrid::regex::{Builder, Regex};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
-use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use super::REGEX_BYTES_MAX;
 use crate::QueryError;
+use crate::regexes::{Expression, REGEX_BYTES_MAX};
 use crate::run::Run;
 
 /// States of an expression times bytes of text between two looks.
@@ -26,7 +25,7 @@ pub(super) struct Stepping {
 }
 
 /// The result of a search.
-pub(super) enum Found {
+pub(super) enum Search {
     /// A match between these bytes.
     Match(usize, usize),
     Nothing,
@@ -39,7 +38,7 @@ struct Unable;
 
 impl Stepping {
     /// Nothing if there are no such automata.
-    pub(super) fn new(pattern: &str, syntax: syntax::Config, states: usize) -> Option<Self> {
+    pub(super) fn new(expression: &Expression, states: usize) -> Option<Self> {
         let config = DFA::config()
             .cache_capacity(REGEX_BYTES_MAX)
             .skip_cache_capacity_check(true)
@@ -48,7 +47,8 @@ impl Stepping {
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
             .which_captures(WhichCaptures::None);
         let mut builder = Builder::new();
-        let regex = builder.syntax(syntax).thompson(thompson).dfa(config).build(pattern).ok()?;
+        let builder = builder.syntax(expression.syntax()).thompson(thompson).dfa(config);
+        let regex = builder.build(expression.pattern()).ok()?;
         let (forward, reverse) = (regex.forward().create_cache(), regex.reverse().create_cache());
         let check_bytes =
             (CHECK_STEPS / states.max(1)).clamp(*CHECK_BYTES.start(), *CHECK_BYTES.end());
@@ -61,14 +61,14 @@ impl Stepping {
         own: &str,
         from: usize,
         run: &mut Run,
-    ) -> Result<Found, QueryError> {
+    ) -> Result<Search, QueryError> {
         let mut from = from;
         loop {
-            let Ok(end) = self.end(own, from, run)? else { return Ok(Found::Unable) };
-            let Some(end) = end else { return Ok(Found::Nothing) };
-            let Ok(begin) = self.begin(own, from, end, run)? else { return Ok(Found::Unable) };
+            let Ok(end) = self.end(own, from, run)? else { return Ok(Search::Unable) };
+            let Some(end) = end else { return Ok(Search::Nothing) };
+            let Ok(begin) = self.begin(own, from, end, run)? else { return Ok(Search::Unable) };
             if begin < end || own.is_char_boundary(end) {
-                return Ok(Found::Match(begin, end));
+                return Ok(Search::Match(begin, end));
             }
             // An empty match within a character is none.
             from = end + 1;

@@ -1,0 +1,162 @@
+//! The part of the store that scans share with it: tables by their names, and asks of owners.
+
+use std::sync::{Arc, PoisonError};
+
+use pellucid_cluster::{AskKind, CONTENT_BYTES_MAX, Cluster, PartOperation, TABLE_NAME_BYTES_MAX};
+use pellucid_store::{
+    Acknowledgement, Condition, KEY_LENGTH_MAX, Operation, PartOf, Result, StoreError, Table,
+};
+use pellucid_thread::Mutex;
+
+use crate::driver::{Driver, OwnedAsk};
+
+/// Tables that can be open at once.
+const TABLES_MAX: usize = 1_024;
+
+pub(crate) struct Inner {
+    pub(crate) driver: Driver,
+    pub(crate) cluster: Arc<Cluster>,
+    tables: Mutex<Vec<Named>>,
+    pub(crate) value_bytes_max: usize,
+}
+
+/// A table by its name: nodes find it by that, and make it when they are first asked for it.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub(crate) name: Arc<str>,
+    part_of: Option<PartOf>,
+}
+
+impl Named {
+    /// The length of the part of a key that says whose it is.
+    fn part_length(&self, key: &[u8]) -> usize {
+        self.part_of.map_or(key.len(), |part_of| part_of(key).min(key.len()))
+    }
+}
+
+pub(crate) fn unacceptable<T>(what: String) -> Result<T> {
+    Err(StoreError::Unacceptable(what))
+}
+
+impl Inner {
+    pub(crate) fn new(driver: Driver, cluster: Arc<Cluster>, value_bytes_max: usize) -> Inner {
+        Inner { driver, cluster, tables: Mutex::new(Vec::new()), value_bytes_max }
+    }
+
+    pub(crate) fn open_table(&self, name: &str, part_of: Option<PartOf>) -> Result<Table> {
+        if name.is_empty() || name.len() > TABLE_NAME_BYTES_MAX {
+            return unacceptable(format!(
+                "the name of a table has up to {TABLE_NAME_BYTES_MAX} bytes, and one at least"
+            ));
+        }
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match tables.iter().position(|table| *table.name == *name) {
+            Some(index) => index,
+            None if tables.len() >= TABLES_MAX => {
+                return unacceptable(format!("{TABLES_MAX} tables are open already"));
+            }
+            None => {
+                tables.push(Named { name: name.into(), part_of });
+                tables.len() - 1
+            }
+        };
+        Ok(Table::of_number(u16::try_from(index).expect("there are fewer tables than that")))
+    }
+
+    pub(crate) fn named(&self, table: Table) -> Result<Named> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = tables.get(usize::from(table.number())).cloned();
+        named.ok_or_else(|| StoreError::Failed("this table is of another store".to_owned()))
+    }
+
+    /// The node that owns a key, and what it is asked.
+    fn ask_for(&self, kind: AskKind, table: &Named, key: &[u8]) -> Result<(usize, OwnedAsk)> {
+        check_key(key)?;
+        let part_length = table.part_length(key);
+        let owner = self.cluster.owner(&key[..part_length]);
+        let ask = OwnedAsk {
+            kind,
+            acknowledgement: Acknowledgement::Memory,
+            condition: Condition::None,
+            lifetime_ms: None,
+            table: (Arc::clone(&table.name), part_length as u16),
+            key: key.to_vec(),
+            value: Vec::new(),
+        };
+        Ok((owner, ask))
+    }
+
+    /// The node that takes a write, and what it is asked.
+    pub(crate) fn write_ask(
+        &self,
+        table: &Named,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<(usize, OwnedAsk)> {
+        for operation in operations {
+            check_key(operation.key)?;
+            let length = operation.value.map_or(0, <[u8]>::len);
+            if length > self.value_bytes_max {
+                let max = self.value_bytes_max;
+                return unacceptable(format!("a value of {length} bytes is above {max}"));
+            }
+        }
+        match operations {
+            [] => unacceptable("a batch has at least one entry".to_owned()),
+            [operation] => {
+                let kind = if operation.value.is_some() { AskKind::Put } else { AskKind::Delete };
+                let (owner, mut ask) = self.ask_for(kind, table, operation.key)?;
+                ask.acknowledgement = acknowledgement;
+                (ask.condition, ask.lifetime_ms) = (operation.condition, operation.lifetime_ms);
+                ask.value = operation.value.unwrap_or_default().to_vec();
+                Ok((owner, ask))
+            }
+            [first, rest @ ..] => {
+                let part = |operation: &Operation<'_>| table.part_length(operation.key);
+                let owner_of = |operation: &Operation<'_>| {
+                    self.cluster.owner(&operation.key[..part(operation)])
+                };
+                let owner = owner_of(first);
+                if let Some(other) = rest.iter().map(owner_of).find(|other| *other != owner) {
+                    let (one, other) = (self.cluster.url(owner), self.cluster.url(other));
+                    return unacceptable(format!(
+                        "the keys of a batch belong to one node, so that all of it or nothing is \
+                         written: these are of {one} and {other}"
+                    ));
+                }
+                let mut value = Vec::new();
+                for operation in operations {
+                    let part_length = part(operation) as u16;
+                    PartOperation { operation: *operation, part_length }.encode(&mut value);
+                }
+                if value.len() > CONTENT_BYTES_MAX {
+                    return unacceptable(format!("a batch above {CONTENT_BYTES_MAX} bytes"));
+                }
+                let ask = OwnedAsk {
+                    kind: AskKind::Write,
+                    acknowledgement,
+                    condition: Condition::None,
+                    lifetime_ms: None,
+                    table: (Arc::clone(&table.name), 0),
+                    key: Vec::new(),
+                    value,
+                };
+                Ok((owner, ask))
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, table: Table, key: &[u8], kind: AskKind) -> Result<(usize, OwnedAsk)> {
+        let table = self.named(table)?;
+        self.ask_for(kind, &table, key)
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        1..=KEY_LENGTH_MAX => Ok(()),
+        length => unacceptable(format!(
+            "a key has up to {KEY_LENGTH_MAX} bytes, and one at least: this one has {length}"
+        )),
+    }
+}

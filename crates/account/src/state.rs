@@ -1,0 +1,239 @@
+//! The state of an account: the rings that it reads, and the series in which it counts.
+
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use pellucid_clock::{Clock, Ticks};
+use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, start_job};
+
+use crate::filling::BucketTable;
+use crate::late::Late;
+use crate::present::{Away, Present};
+use crate::record::{RECORD_WORDS, Record, RequestFacts};
+use crate::ring::Ring;
+use crate::series::{Series, WINDOW_SECONDS_MAX};
+use crate::watch::Watch;
+
+/// Records that a thread counts when it has a moment: some 10 µs.
+const COUNTED_IN_A_MOMENT: usize = 160;
+/// The work of the threads that count.
+pub(crate) static ACCOUNT: Job = Job::new("account");
+
+/// The extent of the account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// No readings are taken.
+    Off,
+    /// Requests are recorded in the rings, for the flight recorder; nothing is derived from them.
+    Ring,
+    /// Requests are recorded, and counted in histograms aside.
+    #[default]
+    Full,
+}
+
+impl Accounting {
+    /// The name on the command line and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Accounting::Off => "off",
+            Accounting::Ring => "ring",
+            Accounting::Full => "full",
+        }
+    }
+}
+
+impl FromStr for Accounting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Accounting, String> {
+        match text {
+            "off" => Ok(Accounting::Off),
+            "ring" => Ok(Accounting::Ring),
+            "full" => Ok(Accounting::Full),
+            _ => Err(format!("`{text}` is none of off, ring and full")),
+        }
+    }
+}
+
+/// The names behind the slots in records.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// Operations of the API.
+    pub operations: &'static [&'static str],
+    /// The outcomes of requests.
+    pub outcomes: &'static [&'static str],
+    /// Parts of `execute`, at most [`PARTS_MAX`].
+    pub parts: &'static [&'static str],
+    /// Operations, by slot, whose parts have other names, as many as there are `parts`.
+    pub other_parts: &'static [(u8, &'static [&'static str])],
+}
+
+impl Names {
+    /// The parts of `execute` of the operation in this slot.
+    #[must_use]
+    pub fn parts_of(&self, operation: u8) -> &'static [&'static str] {
+        let other = self.other_parts.iter().find(|(slot, _)| *slot == operation);
+        other.map_or(self.parts, |(_, parts)| parts)
+    }
+}
+
+/// The receiver of each record, with its total in ticks.
+type Listener = Box<dyn FnMut(&Record, u64) + Send>;
+
+/// The part of an account that its recorders share.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) accounting: Accounting,
+    pub(crate) names: Names,
+    pub(crate) began: Ticks,
+    pub(crate) requests: AtomicU64,
+    state: Mutex<State>,
+    pub(crate) stopped: AtomicBool,
+    pub(crate) stop_lock: Mutex<()>,
+    pub(crate) stop_signal: Condvar,
+}
+
+/// The records that were drained, and the rings that are.
+pub(crate) struct State {
+    pub(crate) rings: Vec<Reading>,
+    pub(crate) watch: Watch,
+    pub(crate) series: Vec<Series>,
+    table: BucketTable,
+    pub(crate) records_lost: u64,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) late: Late,
+    /// Number of the second, since the account began, that is being filled.
+    pub(crate) second: u64,
+}
+
+/// The readings of one recorder.
+pub(crate) struct Reading {
+    pub(crate) ring: Arc<Ring>,
+    next: u64,
+    pub(crate) present: &'static Present,
+    pub(crate) away: Arc<Away>,
+}
+
+impl Shared {
+    pub(crate) fn new(accounting: Accounting, clock: Clock, names: Names) -> Shared {
+        let state = State {
+            rings: Vec::new(),
+            watch: Watch::new(names.operations.len()),
+            series: Vec::new(),
+            table: BucketTable::new(clock),
+            records_lost: 0,
+            listener: None,
+            late: Late::default(),
+            second: 0,
+        };
+        Shared {
+            clock,
+            accounting,
+            names,
+            began: clock.now(),
+            requests: AtomicU64::new(0),
+            state: Mutex::new(state),
+            stopped: AtomicBool::new(false),
+            stop_lock: Mutex::new(()),
+            stop_signal: Condvar::for_work(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn drain_locked(&self, state: &mut State) {
+        let clock = self.clock;
+        let now_second = self.now_second();
+        if now_second > state.second {
+            let closed = state.second;
+            let State { series, watch, .. } = &mut *state;
+            for series in series.iter_mut() {
+                let operation = series.operation;
+                let totals = |buckets: &[_]| watch.slow.count_second(operation, buckets);
+                series.close_second(closed, &clock, totals);
+            }
+            // Seconds without a drain count as well, as far as anything reaches back.
+            let from = closed.max(now_second.saturating_sub(WINDOW_SECONDS_MAX as u64));
+            (from..now_second).for_each(|second| watch.close_second(second, &clock));
+            state.second = now_second;
+        }
+        state.watch.begin_drain(&clock);
+        state.count(self, None, u64::MAX);
+    }
+
+    /// The number of the second, since the account began, that it is.
+    fn now_second(&self) -> u64 {
+        self.clock.nanoseconds(self.clock.now().since(self.began)) / 1_000_000_000
+    }
+
+    /// Counts some records of one ring, unless somebody else is at the account. What takes longer
+    /// than a few microseconds is left to the thread that drains.
+    pub(crate) fn count_some(&self, ring: &Arc<Ring>) {
+        if self.accounting != Accounting::Full {
+            return;
+        }
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let history = &state.watch.history;
+        if state.second == self.now_second() && history.has_room_for(COUNTED_IN_A_MOMENT) {
+            let _job = start_job(&ACCOUNT);
+            state.watch.begin_part(&self.clock);
+            state.count(self, Some(ring), COUNTED_IN_A_MOMENT as u64);
+        }
+    }
+}
+
+impl State {
+    /// Reads the ring of a further recorder.
+    pub(crate) fn read_also(
+        &mut self,
+        ring: Arc<Ring>,
+        present: &'static Present,
+        away: Arc<Away>,
+    ) {
+        self.rings.push(Reading { ring, next: 0, present, away });
+    }
+
+    /// Counts what the rings hold, or what `only` holds: so many records of each at most.
+    fn count(&mut self, shared: &Shared, only: Option<&Arc<Ring>>, limit: u64) {
+        let (clock, names) = (shared.clock, shared.names);
+        let State { rings, series, table, records_lost, watch, listener, late, .. } = self;
+        let table = &*table;
+        let mut count = |record: &Record, words: &[u64; RECORD_WORDS]| {
+            let series = series_of(series, record.facts);
+            let total_ticks = series.add(record, table, names.parts.len());
+            watch.see(record, words, total_ticks);
+            if let Some(listener) = listener {
+                listener(record, total_ticks);
+            }
+        };
+        let is_meant = |ring: &Arc<Ring>| only.is_none_or(|only| Arc::ptr_eq(only, ring));
+        for reading in rings.iter_mut().filter(|reading| is_meant(&reading.ring)) {
+            let (next, lost) = reading.ring.read_from(reading.next, limit, |record, words| {
+                if !record.is_told_later || !late.hold(record, &clock) {
+                    count(record, words);
+                }
+            });
+            reading.next = next;
+            *records_lost += lost;
+        }
+        if only.is_none() {
+            for record in late.release(&clock, shared.stopped.load(Ordering::Acquire)) {
+                count(&record, &record.to_words());
+            }
+        }
+    }
+}
+
+fn series_of(series: &mut Vec<Series>, facts: RequestFacts) -> &mut Series {
+    let key = (facts.operation, facts.outcome);
+    let place = series.iter().position(|series| (series.operation, series.outcome) == key);
+    let place = place.unwrap_or_else(|| {
+        series.push(Series::new(facts.operation, facts.outcome));
+        series.len() - 1
+    });
+    &mut series[place]
+}

@@ -1,0 +1,332 @@
+//! Rows, pulled through the nodes of a plan in batches: each node asks the one before it for as
+//! many as it can use, so that a limit reaches the scan.
+
+use std::collections::HashSet;
+
+use pellucid_clock::Stopwatch;
+use pellucid_value::{Value, index_key};
+
+use super::rows::{AllRows, BATCH_ROWS, Upstream, next_of};
+use super::walk::Walk;
+use super::{collect, index, limit, list, scan, sort, upsert, write};
+use crate::run::Run;
+use crate::tree::{Node, NodeKind, Pipeline, Row};
+use crate::{QueryError, number};
+
+/// The number of rows that a node is asked for at least where some of them may be left out.
+const BATCH_ROWS_MIN: usize = 16;
+/// The memory that a value that was returned takes beside itself where no other is to be like it.
+const RETURNED_BYTES: usize = 48;
+
+/// A value of a result, and the memory that it takes.
+pub(super) struct ResultValue {
+    pub(super) value: Value,
+    pub(super) bytes: usize,
+}
+
+/// The work of a node, and its place.
+pub(super) struct NodeRun {
+    state: State,
+    pub(super) calls: u64,
+    pub(super) items: u64,
+    pub(super) filtered: u64,
+    pub(super) runtime_ns: u64,
+    /// The memory of the rows that it gave last.
+    row_bytes: usize,
+}
+
+/// The place of a node.
+enum State {
+    Singleton(Option<Row>),
+    Scan(Walk<scan::Current>),
+    Index(Walk<index::Current>),
+    List(Walk<list::Current>),
+    Limit(limit::Counts),
+    Collect {
+        /// The row around the query.
+        around: Row,
+        groups: AllRows,
+    },
+    /// Of a node that has all rows before it gives the first.
+    All(AllRows),
+    /// Of a node that has no place.
+    Step,
+}
+
+impl State {
+    /// The state of a node that has not begun, in a query with this row around it.
+    fn new(kind: &NodeKind, around: &Row) -> Self {
+        match kind {
+            NodeKind::Singleton => Self::Singleton(Some(around.clone())),
+            NodeKind::EnumerateCollection { .. } => Self::Scan(Walk::new()),
+            NodeKind::Index(_) => Self::Index(Walk::new()),
+            NodeKind::EnumerateList { .. } => Self::List(Walk::new()),
+            NodeKind::Limit { .. } => Self::Limit(limit::Counts::default()),
+            NodeKind::Collect(_) => Self::Collect { around: around.clone(), groups: None },
+            NodeKind::Sort { .. } | NodeKind::Write(_) | NodeKind::Upsert(_) => Self::All(None),
+            NodeKind::Calculation { .. }
+            | NodeKind::Filter { .. }
+            | NodeKind::Return { .. }
+            | NodeKind::NoResults => Self::Step,
+        }
+    }
+}
+
+impl NodeRun {
+    /// The runs of nodes that have not begun, in a query with this row around it.
+    pub(super) fn all(nodes: &[Node], around: &Row) -> Vec<Self> {
+        let new = |node: &Node| Self {
+            state: State::new(&node.kind, around),
+            calls: 0,
+            items: 0,
+            filtered: 0,
+            runtime_ns: 0,
+            row_bytes: 0,
+        };
+        nodes.iter().map(new).collect()
+    }
+}
+
+/// The nodes up to one.
+pub(super) struct Nodes<'a> {
+    pub(super) nodes: &'a [Node],
+    pub(super) runs: &'a mut [NodeRun],
+}
+
+impl Upstream for Nodes<'_> {
+    /// The next rows of the last node, `want` at most; none at its end. Nodes that go through rows
+    /// one by one are not called by each other: there may be thousands of them.
+    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+        let is_step = |node: &&Node| node.kind.is_step();
+        let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
+        if first == self.nodes.len() {
+            return self.rows_of_last(run, want);
+        }
+        let (nodes, steps) = self.nodes.split_at(first);
+        let (runs, own) = self.runs.split_at_mut(first);
+        let filters = |node: &Node| matches!(node.kind, NodeKind::Filter { .. });
+        let want = match steps.iter().any(filters) {
+            true => want.clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+            false => want,
+        };
+        loop {
+            for own in own.iter_mut() {
+                run.memory.free(std::mem::take(&mut own.row_bytes));
+            }
+            let (stopwatch, filtered) = (run.stopwatch_of_node(), run.stats.filtered);
+            let mut rows = Nodes { nodes, runs }.rows(run, want)?;
+            let is_end = rows.is_empty();
+            for (node, own) in steps.iter().zip(own.iter_mut()) {
+                own.calls += u64::from(is_end || !rows.is_empty());
+                rows = step(node, own, rows, run).map_err(|error| named(error, node))?;
+                own.items += rows.len() as u64;
+                own.filtered += run.stats.filtered - filtered;
+                own.runtime_ns += stopwatch.as_ref().map_or(0, Stopwatch::elapsed_ns);
+            }
+            if is_end || !rows.is_empty() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    fn first_value(
+        subquery: &Pipeline,
+        row: &Row,
+        run: &mut Run,
+        accepts: impl Fn(&Value) -> bool,
+    ) -> Result<Option<Value>, QueryError> {
+        let mut runs = NodeRun::all(&subquery.nodes, row);
+        let mut nodes = Nodes { nodes: &subquery.nodes, runs: &mut runs };
+        let (mut returned, before_bytes) = (HashSet::new(), run.memory.passing_bytes());
+        let mut found = None;
+        while found.is_none()
+            && let Some(values) = nodes.values(run, 1, &mut returned)?
+        {
+            found = values.into_iter().map(|result| result.value).find(&accepts);
+        }
+        run.memory.free_down_to(before_bytes);
+        Ok(found)
+    }
+}
+
+impl Nodes<'_> {
+    /// As [`Self::rows`], for a node that is called.
+    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+        let (Some((node, nodes)), Some((own, runs))) =
+            (self.nodes.split_last(), self.runs.split_last_mut())
+        else {
+            return Ok(Vec::new());
+        };
+        run.check()?;
+        let stopwatch = run.stopwatch_of_node();
+        let filtered = run.stats.filtered;
+        let upstream = Nodes { nodes, runs };
+        // Who asks for more has used the last rows, or counts those that it keeps.
+        run.memory.free(std::mem::take(&mut own.row_bytes));
+        let outer_bytes = run.memory.begin_batch();
+        let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
+        own.row_bytes = run.memory.end_batch(outer_bytes);
+        own.calls += 1;
+        own.items += rows.len() as u64;
+        own.filtered += run.stats.filtered - filtered;
+        own.runtime_ns += stopwatch.map_or(0, |stopwatch| stopwatch.elapsed_ns());
+        Ok(rows)
+    }
+
+    /// The next values that the query returns, which count as memory until whoever asked frees it;
+    /// nothing at its end.
+    pub(super) fn values(
+        &mut self,
+        run: &mut Run,
+        want: usize,
+        returned: &mut HashSet<Vec<u8>>,
+    ) -> Result<Option<Vec<ResultValue>>, QueryError> {
+        let Some((Node { kind: NodeKind::Return { code, is_distinct }, .. }, nodes)) =
+            self.nodes.split_last()
+        else {
+            // It writes, and returns nothing.
+            let rows = self.rows(run, want)?;
+            return Ok((!rows.is_empty()).then(Vec::new));
+        };
+        let Some((own, runs)) = self.runs.split_last_mut() else { return Ok(None) };
+        let stopwatch = run.stopwatch_of_node();
+        let rows = Nodes { nodes, runs }.rows(run, want)?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(rows.len());
+        for row in rows {
+            run.tick()?;
+            let value = code.compute(&row, run)?;
+            let bytes = value.size_bytes() + size_of::<ResultValue>();
+            run.memory.take(bytes)?;
+            if *is_distinct {
+                let mut key = Vec::new();
+                // Until its length is known: it is no longer than the value.
+                run.memory.take(bytes)?;
+                index_key::encode(value.view(), &mut key);
+                key.shrink_to_fit();
+                let size = key.len() + RETURNED_BYTES;
+                run.memory.free(bytes);
+                if !returned.insert(key) {
+                    run.memory.free(bytes);
+                    continue;
+                }
+                run.memory.take(size)?;
+            }
+            values.push(ResultValue { value, bytes });
+        }
+        own.calls += 1;
+        own.items += values.len() as u64;
+        own.runtime_ns += stopwatch.map_or(0, |stopwatch| stopwatch.elapsed_ns());
+        Ok(Some(values))
+    }
+}
+
+/// The error, with the node that it happened in.
+pub(super) fn named(mut error: QueryError, node: &Node) -> QueryError {
+    if !error.message.contains("[node #") && error.number != number::KILLED {
+        error.message.push_str(&format!(" [node #{}: {}]", node.id, node.kind.name()));
+    }
+    error
+}
+
+/// The next rows of a node; none at its end.
+fn produce(
+    node: &Node,
+    own: &mut NodeRun,
+    mut upstream: Nodes<'_>,
+    run: &mut Run,
+    want: usize,
+) -> Result<Vec<Row>, QueryError> {
+    Ok(match (&node.kind, &mut own.state) {
+        (NodeKind::Singleton, State::Singleton(row)) => row.take().into_iter().collect(),
+        (NodeKind::EnumerateCollection { collection, slot, filter }, State::Scan(walk)) => {
+            scan::rows(walk, (collection.id, *slot, filter), upstream, run, want)?
+        }
+        (NodeKind::Index(access), State::Index(walk)) => {
+            index::rows(walk, access, upstream, run, want)?
+        }
+        (NodeKind::EnumerateList { list, slot }, State::List(walk)) => {
+            list::rows(walk, (list, *slot), upstream, run, want)?
+        }
+        (NodeKind::Sort { keys, limit }, State::All(all)) => {
+            next_of(all, run, want, |run| sort::sorted(keys, *limit, &mut upstream, run))?
+        }
+        (NodeKind::Limit { offset, count, is_last }, State::Limit(counts)) => {
+            limit::rows(counts, (*offset, *count, *is_last), &mut upstream, run, want)?
+        }
+        (NodeKind::Collect(collect), State::Collect { around, groups }) => {
+            collect::rows(groups, (collect, around), &mut upstream, run, want)?
+        }
+        (NodeKind::Write(write), State::All(all)) => {
+            next_of(all, run, want, |run| write::written(write, &mut upstream, run))?
+        }
+        (NodeKind::Upsert(upsert), State::All(all)) => {
+            next_of(all, run, want, |run| upsert::written(upsert, &mut upstream, run))?
+        }
+        // Steps are not called, and a return is asked for values, never for rows.
+        _ => Vec::new(),
+    })
+}
+
+/// Has a node compute something for each row, or leave some out.
+fn step(
+    node: &Node,
+    own: &mut NodeRun,
+    mut rows: Vec<Row>,
+    run: &mut Run,
+) -> Result<Vec<Row>, QueryError> {
+    match &node.kind {
+        NodeKind::Calculation { slot, code } => {
+            let outer_bytes = run.memory.begin_batch();
+            for row in &mut rows {
+                run.tick()?;
+                let value = code.compute(row, run)?;
+                run.memory.take_for_batch(value.own_bytes())?;
+                row[*slot] = value;
+            }
+            own.row_bytes = run.memory.end_batch(outer_bytes);
+        }
+        NodeKind::Filter { code } => {
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                run.tick()?;
+                if code.holds(&row, run)? {
+                    kept.push(row);
+                } else {
+                    run.stats.filtered += 1;
+                }
+            }
+            return Ok(kept);
+        }
+        _ => {}
+    }
+    Ok(rows)
+}
+
+/// The result of a subquery for a row.
+pub(crate) fn subquery(
+    pipeline: &Pipeline,
+    row: &[Value],
+    run: &mut Run,
+) -> Result<Value, QueryError> {
+    run.depth += 1;
+    let row: Row = row.into();
+    let mut runs = NodeRun::all(&pipeline.nodes, &row);
+    let mut nodes = Nodes { nodes: &pipeline.nodes, runs: &mut runs };
+    let mut returned = HashSet::new();
+    let before_bytes = run.memory.passing_bytes();
+    let mut values = Vec::new();
+    while let Some(more) = nodes.values(run, BATCH_ROWS, &mut returned)? {
+        values.extend(more.into_iter().map(|mut result| {
+            // What it is a part of does not count, and must not stay.
+            result.value.let_go();
+            result.value
+        }));
+    }
+    // Its rows are gone, and its result counts where it stays.
+    run.memory.free_down_to(before_bytes);
+    run.depth -= 1;
+    Ok(Value::array(values)?)
+}

@@ -1,0 +1,77 @@
+//! A function of the language, and what bodies of functions say of their arguments.
+
+use pellucid_value::Value;
+
+use crate::run::Run;
+use crate::{QueryError, number};
+
+/// The number of arguments that a function may have that takes any number of them.
+pub(super) const ARGUMENTS_MAX: usize = 1000;
+
+type Body = fn(&mut Run, &[Value]) -> Result<Value, QueryError>;
+
+/// A function.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// The number of arguments that it takes.
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+    /// True if it gives the same for the same arguments, and does nothing else.
+    pub(crate) is_pure: bool,
+    pub(crate) body: Body,
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+impl Function {
+    pub(super) const fn pure(name: &'static str, least: usize, most: usize, body: Body) -> Self {
+        Self { name, least, most, is_pure: true, body }
+    }
+
+    pub(super) const fn impure(name: &'static str, least: usize, most: usize, body: Body) -> Self {
+        Self { name, least, most, is_pure: false, body }
+    }
+}
+
+/// Null, with the warning that an argument has the wrong type.
+pub(super) fn wrong(run: &mut Run, name: &str) -> Result<Value, QueryError> {
+    let message = format!("invalid argument type in call to function '{name}()'");
+    run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
+}
+
+/// True if a value is an array.
+pub(super) fn is_array(value: &Value) -> bool {
+    value.view().as_array().is_some()
+}
+
+/// True if a value is an object.
+pub(super) fn is_object(value: &Value) -> bool {
+    value.view().as_object().is_some()
+}
+
+/// An argument that may be left out, as true or false.
+pub(super) fn flag(arguments: &[Value], place: usize) -> bool {
+    arguments.get(place).is_some_and(Value::is_true)
+}
+
+/// A number as the whole number that it is about.
+pub(super) fn whole(value: &Value) -> i64 {
+    pellucid_value::to_number(value.view()).to_int()
+}
+
+/// The number of elements that an array has; 0 for all else.
+pub(super) fn elements_of(value: &Value) -> usize {
+    value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
+}
+
+/// An argument that says how many at most: all if it is missing or null, nothing if it is negative.
+pub(super) fn most(arguments: &[Value], place: usize) -> Option<usize> {
+    match arguments.get(place).filter(|value| **value != Value::Null) {
+        Some(value) => usize::try_from(whole(value)).ok(),
+        None => Some(usize::MAX),
+    }
+}

@@ -1,0 +1,105 @@
+//! The state of a plan that is being made.
+
+use super::binds::BindVariables;
+use super::scope::Scope;
+use super::variables::Variables;
+use crate::parse::ast::Query;
+use crate::run::Run;
+use crate::tree::{Code, Node, NodeKind, Slot};
+use crate::{Collection, QueryError, number};
+
+/// The number of nodes that a query may have.
+const NODES_MAX: usize = 4000;
+
+/// The use of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// A function that plans a query or subquery.
+pub(super) type PlanQuery = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>, QueryError>;
+
+/// A plan that is being made.
+pub(super) struct Builder<'a> {
+    /// Computes the values that are known before the query runs.
+    pub(super) run: Run,
+    pub(super) binds: BindVariables<'a>,
+    pub(super) scope: Scope,
+    pub(super) variables: Variables,
+    /// The nodes of the query that is open.
+    pub(super) nodes: Vec<Node>,
+    /// The collections that are read or written.
+    pub(super) collections: Vec<(Collection, Access)>,
+    /// The rules that changed the plan.
+    pub(super) rules: Vec<&'static str>,
+    /// The most nodes that call each other in the subqueries of the query that is open.
+    pub(super) calls_within: usize,
+    /// Plans the subqueries of expressions.
+    plan_query: PlanQuery,
+    next_id: usize,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(run: Run, binds: BindVariables<'a>, plan_query: PlanQuery) -> Self {
+        Self {
+            run,
+            binds,
+            scope: Scope::default(),
+            variables: Variables::default(),
+            nodes: Vec::new(),
+            collections: Vec::new(),
+            rules: Vec::new(),
+            calls_within: 0,
+            plan_query,
+            next_id: 1,
+        }
+    }
+
+    pub(super) fn subquery(&mut self, query: &Query) -> Result<Vec<Node>, QueryError> {
+        (self.plan_query)(self, query)
+    }
+
+    pub(super) fn push(&mut self, kind: NodeKind) -> Result<(), QueryError> {
+        if self.next_id > NODES_MAX {
+            let message = format!("too much nesting or too many objects: over {NODES_MAX} nodes");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
+        self.run.memory.take(size_of::<Node>())?;
+        self.nodes.push(Node { id: self.next_id, kind, cost: 0.0, items: 0.0 });
+        self.next_id += 1;
+        Ok(())
+    }
+
+    /// A new variable, visible from here on.
+    pub(super) fn declare(&mut self, name: &str) -> Result<Slot, QueryError> {
+        let slot = self.variables.add(Some(name));
+        self.scope.declare(name, Code::Path(slot, Vec::new()))?;
+        Ok(slot)
+    }
+
+    pub(super) fn collection(&self, name: &str) -> Result<Collection, QueryError> {
+        self.run.source.collection(name).ok_or_else(|| {
+            let message = format!("collection or view not found: {name}");
+            QueryError::new(number::COLLECTION_NOT_FOUND, message)
+        })
+    }
+
+    /// Takes note of the use of a collection.
+    pub(super) fn note(&mut self, collection: &Collection, access: Access) {
+        match self.collections.iter_mut().find(|(known, _)| known.id == collection.id) {
+            Some((_, known)) => *known = access.max(*known),
+            None => self.collections.push((collection.clone(), access)),
+        }
+    }
+
+    /// True if a node of the query that is open writes to a collection.
+    pub(super) fn has_written(&self, collection: &Collection) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            NodeKind::Write(write) => write.collection.id == collection.id,
+            NodeKind::Upsert(upsert) => upsert.collection.id == collection.id,
+            _ => false,
+        })
+    }
+}

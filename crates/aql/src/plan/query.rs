@@ -1,0 +1,216 @@
+//! Plans of queries: names become slots, and filters go to where they can first be asked.
+
+use pellucid_value::{Ref, Value, to_number};
+
+use super::builder::{Access, Builder};
+use super::collect::plan_collect;
+use super::expressions::plan_expression;
+use super::filters::add_filter;
+use super::indexes::choose_indexes;
+use super::options::check_for_options;
+use super::writes::{plan_upsert, plan_write};
+use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
+use crate::tree::{Code, Node, NodeKind};
+use crate::{Collection, QueryError, number};
+
+/// The number of nodes that may call each other when rows are asked for: all but those that go
+/// through rows one by one, with those of the subqueries within each other.
+const CALLS_MAX: usize = 250;
+
+/// The nodes of a query or subquery, in the scope as it is.
+pub(super) fn plan_query(
+    builder: &mut Builder<'_>,
+    query: &Query,
+) -> Result<Vec<Node>, QueryError> {
+    builder.scope.begin_query()?;
+    let outer = std::mem::take(&mut builder.nodes);
+    let calls_around = std::mem::take(&mut builder.calls_within);
+    builder.push(NodeKind::Singleton)?;
+    for statement in &query.statements {
+        plan_statement(builder, statement)?;
+    }
+    builder.scope.end_query();
+    let calls = builder.nodes.iter().filter(|node| !node.kind.is_step()).count();
+    builder.calls_within += calls;
+    if builder.calls_within > CALLS_MAX {
+        let message = format!("more than {CALLS_MAX} loops and other nodes within each other");
+        return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+    }
+    builder.calls_within = builder.calls_within.max(calls_around);
+    choose_indexes(builder)?;
+    limit_sorts(builder);
+    Ok(std::mem::replace(&mut builder.nodes, outer))
+}
+
+fn plan_statement(builder: &mut Builder<'_>, statement: &Statement) -> Result<(), QueryError> {
+    match statement {
+        Statement::For { variable, list, options } => {
+            if let Some(options) = options {
+                builder.binds.serve_once();
+                check_for_options(builder, options)?;
+            }
+            plan_for(builder, variable, list)
+        }
+        Statement::Filter(condition) => {
+            let code = plan_expression(builder, condition)?;
+            add_filter(builder, code)
+        }
+        Statement::Let { variable, value } => plan_let(builder, variable, value),
+        Statement::Sort(keys) => plan_sort(builder, keys),
+        Statement::Limit { offset, count } => plan_limit(builder, offset.as_ref(), count),
+        Statement::Return { value, is_distinct } => {
+            let code = plan_expression(builder, value)?;
+            builder.push(NodeKind::Return { code, is_distinct: *is_distinct })
+        }
+        Statement::Collect(collect) => {
+            builder.binds.serve_once();
+            plan_collect(builder, collect)
+        }
+        Statement::Write(write) => {
+            builder.binds.serve_once();
+            plan_write(builder, write)
+        }
+        Statement::Upsert(upsert) => {
+            builder.binds.serve_once();
+            plan_upsert(builder, upsert)
+        }
+    }
+}
+
+fn plan_for(
+    builder: &mut Builder<'_>,
+    variable: &str,
+    list: &Expression,
+) -> Result<(), QueryError> {
+    if let Some(collection) = named_collection(builder, list)? {
+        if builder.has_written(&collection) {
+            let message =
+                format!("access after data-modification by collection '{}'", collection.name);
+            return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
+        }
+        builder.note(&collection, Access::Read);
+        let slot = builder.declare(variable)?;
+        let filter = Vec::new();
+        return builder.push(NodeKind::EnumerateCollection { collection, slot, filter });
+    }
+    let list = plan_expression(builder, list)?;
+    let slot = builder.declare(variable)?;
+    builder.push(NodeKind::EnumerateList { list, slot })
+}
+
+/// The collection that an expression names, if it names one and no variable.
+fn named_collection(
+    builder: &mut Builder<'_>,
+    list: &Expression,
+) -> Result<Option<Collection>, QueryError> {
+    match list {
+        Expression::Name(name) if builder.scope.find(name).is_none() => {
+            builder.collection(name).map(Some)
+        }
+        Expression::CollectionBind(name) => {
+            let name = builder.binds.fix_collection(name)?;
+            builder.collection(&name).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn plan_let(
+    builder: &mut Builder<'_>,
+    variable: &str,
+    value: &Expression,
+) -> Result<(), QueryError> {
+    let code = plan_expression(builder, value)?;
+    // What is as cheap to compute as to read needs no node, and shows indexes through.
+    if matches!(code, Code::Constant(_) | Code::Path(..)) {
+        return builder.scope.declare(variable, code);
+    }
+    let slot = builder.declare(variable)?;
+    builder.push(NodeKind::Calculation { slot, code })
+}
+
+fn plan_sort(builder: &mut Builder<'_>, keys: &[SortKey]) -> Result<(), QueryError> {
+    let mut sorted = Vec::new();
+    for key in keys {
+        let code = plan_expression(builder, &key.value)?;
+        let is_descending = match &key.direction {
+            Direction::Ascending => false,
+            Direction::Descending => true,
+            Direction::Computed(direction) => is_descending(builder, direction)?,
+        };
+        // A constant orders nothing.
+        if code.constant().is_none() {
+            sorted.push((code, is_descending));
+        }
+    }
+    if sorted.is_empty() {
+        return Ok(());
+    }
+    builder.push(NodeKind::Sort { keys: sorted, limit: None })
+}
+
+fn is_descending(builder: &mut Builder<'_>, direction: &Expression) -> Result<bool, QueryError> {
+    let code = plan_expression(builder, direction)?;
+    match code.constant().and_then(Value::as_str) {
+        Some(text) if text.eq_ignore_ascii_case("asc") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("desc") => Ok(true),
+        _ => match code.constant().map(Value::view) {
+            Some(Ref::Bool(ascending)) => Ok(!ascending),
+            _ => {
+                let message = "sort direction must be ASC or DESC";
+                Err(QueryError::new(number::PARSE, message))
+            }
+        },
+    }
+}
+
+fn plan_limit(
+    builder: &mut Builder<'_>,
+    offset: Option<&Expression>,
+    count: &Expression,
+) -> Result<(), QueryError> {
+    let offset = offset.map(|offset| limit_operand(builder, offset)).transpose()?.flatten();
+    let count = limit_operand(builder, count)?;
+    builder.push(NodeKind::Limit { offset: offset.unwrap_or(0), count, is_last: false })
+}
+
+/// A count that is known before the query runs; null is nothing.
+fn limit_operand(
+    builder: &mut Builder<'_>,
+    operand: &Expression,
+) -> Result<Option<u64>, QueryError> {
+    let code = plan_expression(builder, operand)?;
+    let wrong = |what: &str| QueryError::new(number::NUMBER_OUT_OF_RANGE, what);
+    let Some(value) = code.constant() else {
+        let message = "LIMIT operands must be constant numbers, not expressions";
+        return Err(QueryError::new(number::PARSE, message));
+    };
+    match value.view() {
+        Ref::Null => Ok(None),
+        Ref::Number(_) => u64::try_from(to_number(value.view()).to_int())
+            .map(Some)
+            .map_err(|_| wrong("LIMIT value is not a valid number: it is negative")),
+        _ => Err(wrong("LIMIT value is not a valid number")),
+    }
+}
+
+/// Tells each sort that is followed by a limit how many rows matter.
+fn limit_sorts(builder: &mut Builder<'_>) {
+    for place in 0..builder.nodes.len() {
+        let after = builder.nodes[place + 1..].iter();
+        let most = after
+            .take_while(|node| {
+                matches!(node.kind, NodeKind::Calculation { .. } | NodeKind::Limit { .. })
+            })
+            .find_map(|node| match node.kind {
+                NodeKind::Limit { offset, count: Some(count), .. } => {
+                    usize::try_from(offset.saturating_add(count)).ok()
+                }
+                _ => None,
+            });
+        if let (NodeKind::Sort { limit, .. }, Some(most)) = (&mut builder.nodes[place].kind, most) {
+            *limit = Some(most);
+            builder.rules.push("sort-limit");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The names that are visible at one place of a query.
+
+use crate::tree::{Code, Slot};
+use crate::{QueryError, number};
+
+/// The number of variables that one place of a query may see.
+const VISIBLE_MAX: usize = 4000;
+/// The number of subqueries that may lie in each other.
+const SUBQUERIES_MAX: usize = 60;
+
+/// A name, and the expression that it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    pub(super) name: String,
+    pub(super) code: Code,
+}
+
+/// The visible names.
+#[derive(Default)]
+pub(super) struct Scope {
+    /// The innermost last.
+    bindings: Vec<Binding>,
+    /// The number of brackets with `CURRENT` that are open.
+    brackets: usize,
+    /// The names around each of the queries that are open.
+    around: Vec<Vec<Binding>>,
+}
+
+impl Scope {
+    /// Begins a query or subquery, in which all names around it are visible.
+    pub(super) fn begin_query(&mut self) -> Result<(), QueryError> {
+        if self.around.len() > SUBQUERIES_MAX {
+            let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
+        self.around.push(self.bindings.clone());
+        Ok(())
+    }
+
+    /// Ends a query: its own names are visible no more.
+    pub(super) fn end_query(&mut self) {
+        self.bindings = self.around.pop().unwrap_or_default();
+    }
+
+    /// Makes a name visible.
+    pub(super) fn declare(&mut self, name: &str, code: Code) -> Result<(), QueryError> {
+        if self.find(name).is_some() {
+            let message = format!("variable '{name}' is assigned multiple times");
+            return Err(QueryError::new(number::VARIABLE_REDECLARED, message));
+        }
+        if self.bindings.len() >= VISIBLE_MAX {
+            let message =
+                format!("too much nesting or too many objects: over {VISIBLE_MAX} variables");
+            return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
+        }
+        self.bindings.push(Binding { name: name.to_owned(), code });
+        Ok(())
+    }
+
+    /// Gives a name that is visible or not another meaning.
+    pub(super) fn redeclare(&mut self, name: &str, slot: Slot) {
+        self.bindings.retain(|binding| binding.name != name);
+        self.shadow(name, slot);
+    }
+
+    /// Gives a name another meaning until [`Self::unshadow`].
+    pub(super) fn shadow(&mut self, name: &str, slot: Slot) {
+        self.bindings.push(Binding { name: name.to_owned(), code: Code::Path(slot, Vec::new()) });
+    }
+
+    pub(super) fn unshadow(&mut self) {
+        self.bindings.pop();
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Code> {
+        let found = self.bindings.iter().rev().find(|binding| binding.name == name);
+        found.map(|binding| &binding.code)
+    }
+
+    /// The names that are not visible around the query that is open.
+    pub(super) fn own(&self) -> &[Binding] {
+        &self.bindings[self.visible_around()..]
+    }
+
+    pub(super) fn forget_own(&mut self) {
+        self.bindings.truncate(self.visible_around());
+    }
+
+    fn visible_around(&self) -> usize {
+        self.around.last().map_or(0, Vec::len)
+    }
+
+    pub(super) fn open_brackets(&mut self) {
+        self.brackets += 1;
+    }
+
+    pub(super) fn close_brackets(&mut self) {
+        self.brackets -= 1;
+    }
+
+    /// `CURRENT` of the innermost brackets.
+    pub(super) fn current(&self) -> Option<Code> {
+        self.brackets.checked_sub(1).map(Code::Local)
+    }
+}

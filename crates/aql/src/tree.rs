@@ -1,0 +1,441 @@
+//! The tree of a plan: nodes, and the expressions in them as they are computed. Names are resolved
+//! to slots of a row, and subqueries are lines of nodes in their turn.
+
+use std::sync::Arc;
+
+use pellucid_value::{Ref, Value};
+
+use crate::aggregator::Aggregator;
+use crate::functions::Function;
+use crate::parse::ast::{Binary, Unary};
+use crate::{Collection, CollectionId, Index, WriteKind, WriteOptions};
+
+/// A place in a row.
+pub(crate) type Slot = usize;
+
+/// A row: a value for each variable of the query, null where it is not set yet.
+pub(crate) type Row = Box<[Value]>;
+
+/// The number of elements that of an array must hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Quantity {
+    All,
+    Any,
+    None,
+    AtLeast(Code),
+}
+
+/// An expression that is ready.
+#[derive(Clone, Debug)]
+pub(crate) enum Code {
+    Constant(Value),
+    /// A variable, and the names of attributes within it.
+    Path(Slot, Vec<Arc<str>>),
+    /// `CURRENT` at this depth of brackets.
+    Local(usize),
+    Attribute(Box<Code>, Arc<str>),
+    Element(Box<Code>, Box<Code>),
+    Expansion(Box<Expansion>),
+    Question(Box<Question>),
+    Call(&'static Function, Vec<Code>),
+    Unary(Unary, Box<Code>),
+    Binary(Binary, Box<(Code, Code)>),
+    Quantified {
+        quantity: Box<Quantity>,
+        operator: Binary,
+        operands: Box<(Code, Code)>,
+    },
+    Ternary(Box<(Code, Option<Code>, Code)>),
+    Array(Vec<Code>),
+    Object(Vec<(Name, Code)>),
+    Subquery(Arc<Pipeline>),
+    /// The number of documents that a collection has.
+    CollectionCount(CollectionId, Arc<str>),
+    /// All documents of a collection, as a value.
+    CollectionContents(CollectionId, Arc<str>),
+}
+
+/// The name of a member.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Fixed(Arc<str>),
+    Computed(Code),
+}
+
+/// `[* …]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Expansion {
+    pub(crate) list: Code,
+    pub(crate) levels: usize,
+    pub(crate) filter: Option<Code>,
+    pub(crate) limit: Option<(Code, Code)>,
+    pub(crate) projection: Option<Code>,
+}
+
+/// `[? …]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) list: Code,
+    pub(crate) quantity: Option<Quantity>,
+    pub(crate) count: Option<Code>,
+    pub(crate) filter: Option<Code>,
+}
+
+impl Code {
+    /// The value, if it is known before the query runs.
+    pub(crate) fn constant(&self) -> Option<&Value> {
+        match self {
+            Self::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value where it lies, for what need not be computed.
+    pub(crate) fn peek<'a>(&'a self, row: &'a [Value]) -> Option<Ref<'a>> {
+        match self {
+            Self::Constant(value) => Some(value.view()),
+            Self::Path(slot, names) => {
+                let value = row[*slot].view();
+                Some(names.iter().fold(value, |value, name| value.attribute(name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with this expression and all within it, but not those of subqueries.
+    pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
+        visit(self);
+        self.for_each_operand(&mut |operand| operand.walk(visit));
+    }
+
+    /// Calls `visit` with each expression directly within this one, but not those of subqueries.
+    pub(crate) fn for_each_operand<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
+        match self {
+            Self::Constant(_)
+            | Self::Path(..)
+            | Self::Local(_)
+            | Self::Subquery(_)
+            | Self::CollectionCount(..)
+            | Self::CollectionContents(..) => {}
+            Self::Attribute(value, _) | Self::Unary(_, value) => visit(value),
+            Self::Element(value, place) => {
+                visit(value);
+                visit(place);
+            }
+            Self::Expansion(expansion) => {
+                visit(&expansion.list);
+                let limits = expansion.limit.iter().flat_map(|(offset, count)| [offset, count]);
+                expansion.filter.iter().chain(&expansion.projection).chain(limits).for_each(visit);
+            }
+            Self::Question(question) => {
+                visit(&question.list);
+                if let Some(Quantity::AtLeast(count)) = &question.quantity {
+                    visit(count);
+                }
+                question.count.iter().chain(&question.filter).for_each(visit);
+            }
+            Self::Call(_, arguments) | Self::Array(arguments) => arguments.iter().for_each(visit),
+            Self::Binary(_, operands) => {
+                visit(&operands.0);
+                visit(&operands.1);
+            }
+            Self::Quantified { quantity, operands, .. } => {
+                if let Quantity::AtLeast(count) = quantity.as_ref() {
+                    visit(count);
+                }
+                visit(&operands.0);
+                visit(&operands.1);
+            }
+            Self::Ternary(parts) => {
+                visit(&parts.0);
+                parts.1.iter().for_each(&mut *visit);
+                visit(&parts.2);
+            }
+            Self::Object(members) => {
+                for (name, value) in members {
+                    if let Name::Computed(name) = name {
+                        visit(name);
+                    }
+                    visit(value);
+                }
+            }
+        }
+    }
+
+    /// The variables that it reads, those of its subqueries too.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        self.walk(&mut |code| match code {
+            Self::Path(slot, _) => slots.push(*slot),
+            Self::Subquery(pipeline) => slots.extend(pipeline.slots_read()),
+            _ => {}
+        });
+        slots
+    }
+
+    /// True if computing it twice, or earlier, or not at all makes no difference.
+    pub(crate) fn is_pure(&self) -> bool {
+        let mut is_pure = true;
+        self.walk(&mut |code| match code {
+            Self::Call(function, _) => is_pure &= function.is_pure,
+            Self::Subquery(_) => is_pure = false,
+            _ => {}
+        });
+        is_pure
+    }
+}
+
+/// Nodes, the first of which gives one row.
+#[derive(Clone, Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) nodes: Vec<Node>,
+    /// The number of values that a row has.
+    pub(crate) width: usize,
+}
+
+impl Pipeline {
+    /// The variables that its expressions read, those from outside too.
+    pub(crate) fn slots_read(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        self.nodes.iter().for_each(|node| {
+            node.kind.for_each_code(&mut |code| slots.extend(code.slots()));
+        });
+        slots
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// From 1 on, no two in a query are the same.
+    pub(crate) id: usize,
+    pub(crate) kind: NodeKind,
+    pub(crate) cost: f64,
+    pub(crate) items: f64,
+}
+
+/// The work of a node.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeKind {
+    Singleton,
+    EnumerateCollection { collection: Collection, slot: Slot, filter: Vec<Code> },
+    Index(Box<IndexAccess>),
+    EnumerateList { list: Code, slot: Slot },
+    Calculation { slot: Slot, code: Code },
+    Filter { code: Code },
+    Sort { keys: Vec<(Code, bool)>, limit: Option<usize> },
+    Limit { offset: u64, count: Option<u64>, is_last: bool },
+    Collect(Box<Collect>),
+    Return { code: Code, is_distinct: bool },
+    Write(Box<Write>),
+    Upsert(Box<Upsert>),
+    NoResults,
+}
+
+/// Documents by an index.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexAccess {
+    pub(crate) collection: Collection,
+    pub(crate) slot: Slot,
+    pub(crate) index: Index,
+    /// The values of the first fields.
+    pub(crate) matches: Vec<Match>,
+    /// The bounds of the next one: a value, and whether it belongs to the range.
+    pub(crate) low: Option<(Code, bool)>,
+    pub(crate) high: Option<(Code, bool)>,
+    pub(crate) is_reverse: bool,
+    /// The fields suffice: documents are not read.
+    pub(crate) is_covering: bool,
+    pub(crate) filter: Vec<Code>,
+    /// `_id` and not `_key` is what is looked for.
+    pub(crate) is_by_id: bool,
+}
+
+impl IndexAccess {
+    /// All of an index, forwards.
+    pub(crate) fn new(collection: &Collection, slot: Slot, index: &Index) -> Self {
+        Self {
+            collection: collection.clone(),
+            slot,
+            index: index.clone(),
+            matches: Vec::new(),
+            low: None,
+            high: None,
+            is_reverse: false,
+            is_covering: false,
+            filter: Vec::new(),
+            is_by_id: false,
+        }
+    }
+
+    /// The number of its bounds.
+    pub(crate) fn bounds(&self) -> usize {
+        usize::from(self.low.is_some()) + usize::from(self.high.is_some())
+    }
+}
+
+/// The value of a field.
+#[derive(Clone, Debug)]
+pub(crate) enum Match {
+    Equal(Code),
+    In(Code),
+}
+
+impl Match {
+    pub(crate) fn code(&self) -> &Code {
+        match self {
+            Self::Equal(code) | Self::In(code) => code,
+        }
+    }
+}
+
+/// A write for each row.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) kind: WriteKind,
+    pub(crate) collection: Collection,
+    /// The document, or what says which one.
+    pub(crate) document: Code,
+    pub(crate) with: Option<Code>,
+    pub(crate) options: WriteOptions,
+    pub(crate) old: Slot,
+    pub(crate) new: Slot,
+}
+
+/// An insert, or an update of what is found, for each row.
+#[derive(Clone, Debug)]
+pub(crate) struct Upsert {
+    pub(crate) collection: Collection,
+    /// Finds the document; its rows are documents.
+    pub(crate) search: Arc<Pipeline>,
+    /// The variable that the condition is about, and the condition.
+    pub(crate) condition: (Slot, Code),
+    pub(crate) insert: Code,
+    pub(crate) update: Code,
+    pub(crate) is_replace: bool,
+    pub(crate) options: WriteOptions,
+    pub(crate) old: Slot,
+    pub(crate) new: Slot,
+}
+
+impl NodeKind {
+    /// ArangoDB's name of such a node.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Singleton => "SingletonNode",
+            Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
+            Self::Index(_) => "IndexNode",
+            Self::EnumerateList { .. } => "EnumerateListNode",
+            Self::Calculation { code: Code::Subquery(_), .. } => "SubqueryNode",
+            Self::Calculation { .. } => "CalculationNode",
+            Self::Filter { .. } => "FilterNode",
+            Self::Sort { .. } => "SortNode",
+            Self::Limit { .. } => "LimitNode",
+            Self::Collect(_) => "CollectNode",
+            Self::Return { .. } => "ReturnNode",
+            Self::Write(write) => write.kind.node_name(),
+            Self::Upsert(_) => "UpsertNode",
+            Self::NoResults => "NoResultsNode",
+        }
+    }
+
+    /// True if it goes through the rows of the node before it one by one, and gives no others.
+    pub(crate) fn is_step(&self) -> bool {
+        matches!(self, Self::Calculation { .. } | Self::Filter { .. })
+    }
+
+    /// The variables that it sets.
+    pub(crate) fn slots_set(&self) -> Vec<Slot> {
+        match self {
+            Self::EnumerateCollection { slot, .. }
+            | Self::EnumerateList { slot, .. }
+            | Self::Calculation { slot, .. } => vec![*slot],
+            Self::Index(access) => vec![access.slot],
+            Self::Collect(collect) => collect.slots_set(),
+            Self::Write(write) => vec![write.old, write.new],
+            Self::Upsert(upsert) => vec![upsert.old, upsert.new],
+            Self::Singleton
+            | Self::Filter { .. }
+            | Self::Sort { .. }
+            | Self::Limit { .. }
+            | Self::Return { .. }
+            | Self::NoResults => Vec::new(),
+        }
+    }
+
+    /// Calls `visit` with each of its expressions.
+    pub(crate) fn for_each_code<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
+        match self {
+            Self::Singleton | Self::NoResults | Self::Limit { .. } => {}
+            Self::EnumerateCollection { filter, .. } => filter.iter().for_each(visit),
+            Self::Index(access) => {
+                access.matches.iter().for_each(|found| visit(found.code()));
+                access.low.iter().chain(&access.high).for_each(|(code, _)| visit(code));
+                access.filter.iter().for_each(visit);
+            }
+            Self::EnumerateList { list: code, .. }
+            | Self::Calculation { code, .. }
+            | Self::Filter { code }
+            | Self::Return { code, .. } => visit(code),
+            Self::Sort { keys, .. } => keys.iter().for_each(|(code, _)| visit(code)),
+            Self::Collect(collect) => collect.for_each_code(visit),
+            Self::Write(write) => {
+                visit(&write.document);
+                write.with.iter().for_each(visit);
+            }
+            Self::Upsert(upsert) => {
+                visit(&upsert.condition.1);
+                visit(&upsert.insert);
+                visit(&upsert.update);
+            }
+        }
+    }
+}
+
+/// Groups of rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Collect {
+    /// The values that rows of a group have in common.
+    pub(crate) groups: Vec<(Slot, Code)>,
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// All rows of a group.
+    pub(crate) into: Option<(Slot, Into)>,
+    /// The number of rows that a group has.
+    pub(crate) count: Option<Slot>,
+}
+
+/// The part of each row of a group that is kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Into {
+    Variables(Vec<(String, Code)>),
+    Value(Code),
+}
+
+/// A value over all rows of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) slot: Slot,
+    pub(crate) aggregator: Aggregator,
+    pub(crate) code: Code,
+}
+
+impl Collect {
+    fn slots_set(&self) -> Vec<Slot> {
+        let groups = self.groups.iter().map(|(slot, _)| *slot);
+        let aggregates = self.aggregates.iter().map(|aggregate| aggregate.slot);
+        let others = self.into.iter().map(|(slot, _)| *slot).chain(self.count);
+        groups.chain(aggregates).chain(others).collect()
+    }
+
+    fn for_each_code<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
+        self.groups.iter().for_each(|(_, code)| visit(code));
+        self.aggregates.iter().for_each(|aggregate| visit(&aggregate.code));
+        match &self.into {
+            Some((_, Into::Variables(variables))) => {
+                variables.iter().for_each(|(_, code)| visit(code));
+            }
+            Some((_, Into::Value(code))) => visit(code),
+            None => {}
+        }
+    }
+}

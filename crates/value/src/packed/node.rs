@@ -1,0 +1,291 @@
+//! Nodes of packed documents: their tags, extents, strings and tables.
+
+use std::fmt;
+
+/// The first byte of a packed document.
+pub const FORMAT: u8 = 1;
+/// The greatest number of arrays and objects within each other.
+pub const DEPTH_MAX: usize = 200;
+
+pub(crate) mod tag {
+    //! The first bytes of nodes.
+    pub(crate) const NULL: u8 = 0;
+    pub(crate) const FALSE: u8 = 1;
+    pub(crate) const TRUE: u8 = 2;
+    pub(crate) const INT_1: u8 = 4;
+    pub(crate) const INT_2: u8 = 5;
+    pub(crate) const INT_4: u8 = 6;
+    pub(crate) const INT_8: u8 = 7;
+    pub(crate) const UINT_8: u8 = 8;
+    pub(crate) const DOUBLE: u8 = 9;
+    pub(crate) const STRING: u8 = 10;
+    pub(crate) const ARRAY: u8 = 16;
+    pub(crate) const OBJECT: u8 = 24;
+    pub(crate) const SHORT_STRING: u8 = 64;
+    pub(crate) const SHORT_STRING_END: u8 = SHORT_STRING + 127;
+}
+
+/// Tag, length and number of entries of an array or object.
+pub(crate) const CONTAINER_HEADER_BYTES: usize = 9;
+
+/// The node of a packed document, of which only the first byte is looked at.
+///
+/// # Errors
+/// If the format is unknown or there is no node.
+pub fn node_of(document: &[u8]) -> Result<&[u8], Damage> {
+    match document {
+        [FORMAT, node @ ..] if !node.is_empty() => Ok(node),
+        [format, ..] if *format != FORMAT => Err(Damage::Format { format: *format }),
+        _ => Err(Damage::Truncated { offset: document.len() }),
+    }
+}
+
+/// A fault of bytes that should be a packed document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The first byte names a format that this version does not know.
+    Format {
+        /// The first byte.
+        format: u8,
+    },
+    /// A node does not fit into the bytes that it has, or has an unknown tag.
+    Truncated {
+        /// The offset.
+        offset: usize,
+    },
+    /// A string is no UTF-8.
+    Text {
+        /// The offset at which its node begins.
+        offset: usize,
+    },
+    /// A table of entries does not say where they are.
+    Table {
+        /// The offset at which the array or object begins.
+        offset: usize,
+    },
+    /// Arrays and objects lie deeper in each other than [`DEPTH_MAX`].
+    Depth {
+        /// The offset.
+        offset: usize,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format { format } => {
+                write!(formatter, "packed document of unknown format {format}")
+            }
+            Self::Truncated { offset } => {
+                write!(formatter, "packed document is cut at byte {offset}")
+            }
+            Self::Text { offset } => {
+                write!(formatter, "packed document has a string that is no UTF-8 at byte {offset}")
+            }
+            Self::Table { offset } => {
+                write!(formatter, "packed document has a wrong table at byte {offset}")
+            }
+            Self::Depth { offset } => write!(
+                formatter,
+                "packed document is nested deeper than {DEPTH_MAX} at byte {offset}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+pub(crate) fn fixed<const BYTES: usize>(node: &[u8]) -> Option<[u8; BYTES]> {
+    node.get(1..)?.first_chunk::<BYTES>().copied()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let field = bytes.get(at..)?.first_chunk::<4>()?;
+    usize::try_from(u32::from_le_bytes(*field)).ok()
+}
+
+/// The number of bytes that the node at the front of `node` takes; nothing if it is cut or unknown.
+pub(crate) fn extent(node: &[u8]) -> Option<usize> {
+    let first = *node.first()?;
+    let length = match first {
+        tag::NULL | tag::FALSE | tag::TRUE => 1,
+        tag::INT_1 => 2,
+        tag::INT_2 => 3,
+        tag::INT_4 => 5,
+        tag::INT_8 | tag::UINT_8 | tag::DOUBLE => 9,
+        tag::STRING => u32_at(node, 1)?.checked_add(5)?,
+        tag::SHORT_STRING..=tag::SHORT_STRING_END => usize::from(first - tag::SHORT_STRING) + 1,
+        _ if is_container(first) => {
+            u32_at(node, 1).filter(|length| *length >= CONTAINER_HEADER_BYTES)?
+        }
+        _ => return None,
+    };
+    (length <= node.len()).then_some(length)
+}
+
+pub(super) fn is_container(first: u8) -> bool {
+    (tag::ARRAY..tag::ARRAY + 3).contains(&first) || (tag::OBJECT..tag::OBJECT + 3).contains(&first)
+}
+
+/// The bytes of the string node at the front of `node`, and its extent.
+#[inline]
+pub(crate) fn string_at(node: &[u8]) -> Option<(&[u8], usize)> {
+    let first = *node.first()?;
+    let (start, length) = match first {
+        tag::SHORT_STRING..=tag::SHORT_STRING_END => {
+            (1_usize, usize::from(first - tag::SHORT_STRING))
+        }
+        tag::STRING => (5, u32_at(node, 1)?),
+        _ => return None,
+    };
+    let end = start.checked_add(length)?;
+    Some((node.get(start..end)?, end))
+}
+
+/// Bytes as text; nothing if they are no UTF-8. Names and most strings are ASCII, which is told
+/// faster.
+#[inline]
+pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
+    if bytes.is_ascii() {
+        // SAFETY: ASCII is UTF-8.
+        return Some(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes).ok()
+}
+
+/// A node with entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table<'a> {
+    /// Exactly the node.
+    pub(super) node: &'a [u8],
+    pub(super) count: usize,
+    /// The offset at which the table begins.
+    pub(super) begin: usize,
+    /// Two to the power of this are the bytes of an entry of the table.
+    width: u8,
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn open(node: &'a [u8], width: u8) -> Option<Self> {
+        let length = u32_at(node, 1)?;
+        let count = u32_at(node, 5)?;
+        let node = node.get(..length)?;
+        let begin = length.checked_sub(count.checked_mul(1 << width)?)?;
+        (begin >= CONTAINER_HEADER_BYTES).then_some(Self { node, count, begin, width })
+    }
+
+    /// The bytes from the entry in that place on.
+    #[inline]
+    pub(super) fn entry(&self, place: usize) -> Option<&'a [u8]> {
+        if place >= self.count {
+            return None;
+        }
+        let at = self.begin + (place << self.width);
+        let offset = match self.width {
+            0 => usize::from(*self.node.get(at)?),
+            1 => usize::from(u16::from_le_bytes(*self.node.get(at..)?.first_chunk()?)),
+            _ => u32_at(self.node, at)?,
+        };
+        // An entry lies behind the header and before the table, so that nodes get smaller as they
+        // are followed.
+        self.node.get(offset..self.begin).filter(|_| offset >= CONTAINER_HEADER_BYTES)
+    }
+}
+
+/// An array in packed bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedArray<'a>(pub(crate) Table<'a>);
+
+impl<'a> PackedArray<'a> {
+    /// Exactly its bytes.
+    pub(crate) fn node(self) -> &'a [u8] {
+        self.0.node
+    }
+
+    /// The number of elements that it says that it has.
+    pub(crate) fn len(self) -> usize {
+        self.0.count
+    }
+
+    /// The bytes from the element in that place on.
+    pub(crate) fn get(self, place: usize) -> Option<&'a [u8]> {
+        self.0.entry(place)
+    }
+}
+
+/// An object in packed bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedObject<'a>(pub(crate) Table<'a>);
+
+impl<'a> PackedObject<'a> {
+    /// The offset at which the first member begins.
+    pub(crate) const FIRST: usize = CONTAINER_HEADER_BYTES;
+
+    /// Exactly its bytes.
+    pub(crate) fn node(self) -> &'a [u8] {
+        self.0.node
+    }
+
+    /// The number of members that it says that it has.
+    pub(crate) fn len(self) -> usize {
+        self.0.count
+    }
+
+    /// The bytes from the value of that name on.
+    pub(crate) fn get(self, name: &str) -> Option<&'a [u8]> {
+        self.find(name).map(|(_, node)| node)
+    }
+
+    /// As [`Self::get`], where members of that name are often found in the same place of the table:
+    /// that is looked at first, and noted where it is another one.
+    pub(crate) fn get_near(self, name: &str, place: &mut usize) -> Option<&'a [u8]> {
+        let near = self.0.entry(*place).and_then(|entry| Some((entry, string_at(entry)?)));
+        if let Some((entry, (found, end))) = near
+            && found == name.as_bytes()
+        {
+            return entry.get(end..);
+        }
+        let (at, node) = self.find(name)?;
+        *place = at;
+        Some(node)
+    }
+
+    /// The place in the table of the member of that name, and the bytes from its value on.
+    fn find(self, name: &str) -> Option<(usize, &'a [u8])> {
+        let (mut low, mut high) = (0, self.0.count);
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.0.entry(middle)?;
+            let (found, end) = string_at(entry)?;
+            match found.cmp(name.as_bytes()) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Some((middle, entry.get(end..)?)),
+            }
+        }
+        None
+    }
+
+    /// The member that is in this place by name.
+    pub(crate) fn sorted(self, place: usize) -> Option<(&'a str, &'a [u8])> {
+        let entry = self.0.entry(place)?;
+        let (name, end) = string_at(entry)?;
+        Some((text_of(name)?, entry.get(end..)?))
+    }
+
+    /// The member that begins at `offset`, and where the next one does.
+    pub(crate) fn member_at(self, offset: usize) -> Option<(&'a str, &'a [u8], usize)> {
+        let entry = self.0.node.get(offset..self.0.begin)?;
+        let (name, end) = string_at(entry)?;
+        let node = entry.get(end..)?;
+        let next = offset + end + extent(node)?;
+        Some((text_of(name)?, node, next))
+    }
+}
+
+/// The string that a packed object has as the member of that name.
+pub(crate) fn string_member<'a>(node: &'a [u8], name: &str) -> Option<&'a str> {
+    let width = node.first()?.checked_sub(tag::OBJECT).filter(|width| *width < 3)?;
+    let object = PackedObject(Table::open(node, width)?);
+    text_of(string_at(object.get(name)?)?.0)
+}
