@@ -397,7 +397,7 @@ mod tests {
             assert!(text.contains("'server: queue'") && text.contains("found "), "{text}");
             assert_eq!(found.json()["trials"].as_array().unwrap().len(), found.knee.trials);
             // Only JSON and the report said how well the server's part is placed.
-            let shown = found.run().unwrap().text(false);
+            let shown = found.run().unwrap().text();
             assert!(shown.contains("\n    server's part lies within ±"), "{shown}");
         }
     }
