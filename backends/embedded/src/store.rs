@@ -284,7 +284,8 @@ impl LocalStore for EmbeddedStore {
     }
 
     fn compact(&self) -> Result<()> {
-        self.engine.compact().map_err(failure)
+        self.engine.compact().map_err(failure)?;
+        self.engine.collect().map(|_| ()).map_err(failure)
     }
 }
 

@@ -24,6 +24,9 @@ const PARTS: u64 = 64;
 const MEMTABLE_SIZE_MAX_BYTES: u64 = 8 << 20;
 /// The smallest memtable, in bytes.
 const MEMTABLE_SIZE_MIN_BYTES: u64 = 4 << 10;
+/// Bytes of the journal for each byte of a full memtable at most: values of some hundred bytes fill
+/// the memtable first.
+const JOURNAL_BYTES_A_MEMTABLE_BYTE: u64 = 8;
 /// One memtable fills, and so many less one, at least and at most, wait for their flush.
 const MEMTABLES_MIN: u64 = 4;
 const MEMTABLES_MAX: u64 = 9;
@@ -88,6 +91,17 @@ impl Shares {
     /// The most that the entries of a batch may take in a memtable.
     pub(crate) fn batch_memory_max_bytes(&self) -> u64 {
         self.memtable_size_bytes().max(BATCH_MEMORY_MIN_BYTES)
+    }
+
+    /// Bytes of the journal at which a memtable is sealed, however small it is.
+    pub(crate) fn unsealed_max_bytes(&self) -> u64 {
+        JOURNAL_BYTES_A_MEMTABLE_BYTE * self.memtable_size_bytes()
+    }
+
+    /// Dead bytes that the journal may have beyond a third of it: the memtables that fill or wait,
+    /// and as much again that merges have not yet dropped.
+    pub(crate) fn dead_allowance_bytes(&self) -> u64 {
+        2 * self.unsealed_max_bytes()
     }
 
     /// Size at which a table of level 1 and below is closed: what is collected of its keys while it

@@ -365,11 +365,13 @@ impl Engine {
         self.store.writer.flush()
     }
 
-    /// Merges all tables of the ledger into one level.
+    /// Writes everything to tables that was written before, and merges all tables of the ledger
+    /// into one level. Writes go on meanwhile.
     ///
     /// # Errors
     /// If the file system fails.
     pub fn compact(&self) -> Result<()> {
+        self.store.writer.seal_memtable()?;
         self.store.ledger.compact_all()
     }
 
@@ -377,7 +379,7 @@ impl Engine {
     /// than a fourteenth of the journal is, or no segment is left of which a tenth is, and returns
     /// when that is done. What was flushed counts, and is dead once a merge has dropped it: after
     /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
-    /// itself, in the background, once 60 % of a segment is dead.
+    /// itself, in the background, once 55 % of a segment is dead.
     ///
     /// ```
     /// # use pellucid_engine::*;

@@ -27,13 +27,14 @@ use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
-use pellucid_thread::{Condvar, Job, Mutex, schedule_for_background, start_job};
+use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, schedule_for_background, start_job};
 
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::jobs;
 use crate::journal::{
-    Collected, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun,
+    Collected, DEAD_SHARE_MAX, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter,
+    SegmentRun,
 };
 use crate::ledger::{Ledger, Pinned};
 use crate::locks::lock;
@@ -46,9 +47,9 @@ const SLICE_BYTES: u64 = 256 << 10;
 /// read.
 const UNNEEDED_COSTS_BYTES: u64 = 8;
 /// The share of dead bytes from which on a segment is collected in the background. Each byte that
-/// is freed costs at most two thirds of one that is copied; at half it would be a whole one, for a
-/// tenth less of disk (keys overwritten at random).
-const DEAD_SHARE_BACKGROUND: f64 = 0.6;
+/// is freed costs at most 0.82 of one that is copied. Keys overwritten at random then take 1.45
+/// times the journal of the live ones.
+const DEAD_SHARE_BACKGROUND: f64 = 0.55;
 /// The share from which on [`crate::Engine::collect`] collects a segment.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
 /// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left
@@ -172,6 +173,7 @@ impl GarbageCollector {
         let _stop = lock(&self.stop);
         self.is_stopping.store(true, Ordering::Release);
         self.stopped.notify_all();
+        self.journal.garbage().excess().wake();
     }
 
     /// Returns once nobody collects any more, for good.
@@ -199,6 +201,7 @@ impl GarbageCollector {
 
     /// Collects segments until little of the journal is dead ([`crate::Engine::collect`]).
     pub(crate) fn collect(&self) -> Result<Collected> {
+        drop(self.check_open()?);
         let garbage = self.journal.garbage();
         let before = garbage.collected();
         // Each run takes at least one segment with it.
@@ -217,13 +220,16 @@ impl GarbageCollector {
         })
     }
 
+    /// The lock under which a run is collected; an error once the store is being closed.
+    fn check_open(&self) -> Result<MutexGuard<'_, bool>> {
+        let is_closed = lock(&self.is_closed);
+        if *is_closed || self.is_stopping() { Err(Error::Closed) } else { Ok(is_closed) }
+    }
+
     /// Collects the run that frees the largest share, if one is worth it, and says whether it did.
     /// `rest` is called between slices.
     fn collect_one(&self, dead_share: f64, rest: impl Fn()) -> Result<bool> {
-        let is_closed = lock(&self.is_closed);
-        if *is_closed || self.is_stopping() {
-            return Err(Error::Closed);
-        }
+        let _one_at_a_time = self.check_open()?;
         self.journal.sync().check_poison()?;
         let judge = self.judge(0, u64::MAX);
         let marker_sequence = judge.marker_sequence;
@@ -304,8 +310,12 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Waits while flushes and merges are behind, and leaves the machine to others for a moment.
+    /// Waits while flushes and merges are behind, and leaves the machine to others for a moment;
+    /// not while too much of the journal is dead.
     fn rest_between_slices(&self) {
+        if self.journal.garbage().excess().bytes() > 0 {
+            return;
+        }
         self.rest(SLICE_REST);
         for _ in 0..DEBT_RESTS_MAX {
             if self.is_stopping() || !self.ledger.has_debt() {
@@ -318,7 +328,15 @@ impl GarbageCollector {
     fn collect_in_background(&self) {
         loop {
             self.rest_between_slices();
-            let outcome = self.collect_one(DEAD_SHARE_BACKGROUND, || self.rest_between_slices());
+            let excess = self.journal.garbage().excess();
+            let is_pressed = excess.bytes() > 0;
+            let dead_share = if is_pressed { DEAD_SHARE_MAX } else { DEAD_SHARE_BACKGROUND };
+            let outcome = self.collect_one(dead_share, || self.rest_between_slices());
+            match outcome {
+                Ok(true) => excess.take_heart(),
+                _ if is_pressed => excess.give_up(),
+                _ => {}
+            }
             let (trouble, is_done) = match outcome {
                 Ok(more) => (None, !more),
                 Err(Error::Closed) => return,
@@ -339,8 +357,10 @@ impl GarbageCollector {
             let _job = start_job(&COLLECTION);
             // Where it is refused, requests wait for this thread as long as the kernel likes.
             let _ = schedule_for_background();
+            let excess = collector.journal.garbage().excess();
+            excess.work_off();
             while !collector.is_stopping() {
-                collector.rest(LOOK_INTERVAL);
+                excess.wait(LOOK_INTERVAL, || collector.is_stopping());
                 collector.collect_in_background();
             }
         };

@@ -25,9 +25,10 @@ pub(crate) const fn compaction(from: u8) -> JobKind {
     JobKind::new(1 + from)
 }
 
-/// Jobs that writers wait for: flushes and merges.
-pub(crate) const WRITERS_WAIT_FOR: [JobKind; 8] = [
+/// Jobs that writers wait for: flushes, merges and garbage collection.
+pub(crate) const WRITERS_WAIT_FOR: [JobKind; 9] = [
     FLUSH,
+    COLLECTION,
     compaction(0),
     compaction(1),
     compaction(2),

@@ -61,6 +61,7 @@ impl OpenStore {
             directory: directory.clone(),
             clock,
             segment_size_bytes: options.segment_size_bytes,
+            dead_allowance_bytes: options.shares().dead_allowance_bytes(),
             segment_records_max: options.shares().segment_records_max(),
             time: Arc::clone(&time),
             activity: activity.clone(),
@@ -91,7 +92,7 @@ impl OpenStore {
             options.write_limits(),
             (Arc::clone(&catalogue), Arc::clone(&ledger), Arc::clone(journal.sync())),
             Arc::clone(&time),
-            (clock, activity.clone()),
+            (clock, activity.clone(), Arc::clone(journal.garbage().excess())),
         );
         let collector = Arc::new(GarbageCollector::new(
             Arc::clone(&journal),

@@ -138,6 +138,7 @@ impl EngineOptions {
             batch_entries_max: self.batch_entries_max,
             batch_size_max_bytes: self.batch_size_max_bytes,
             batch_memory_max_bytes: self.shares().batch_memory_max_bytes(),
+            unsealed_max_bytes: self.shares().unsealed_max_bytes(),
         }
     }
 
@@ -178,6 +179,9 @@ pub(crate) struct WriteLimits {
     batch_size_max_bytes: usize,
     /// The most that the entries of a batch may take in a memtable.
     pub(crate) batch_memory_max_bytes: u64,
+    /// Bytes of the journal at which the memtable that stands for them is sealed, however small it
+    /// is: what it hides stays on the disk until its flush.
+    pub(crate) unsealed_max_bytes: u64,
 }
 
 impl WriteLimits {

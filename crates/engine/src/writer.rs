@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{GroupSync, JournalWriter, Record, RecordKind};
+use crate::journal::{GroupSync, JournalWriter, Record, RecordKind, SpaceExcess};
 use crate::ledger::{Active, Entry, Kind, Ledger, NEWEST};
 use crate::locks::lock;
 use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
@@ -35,6 +35,8 @@ const ENTRY_MEMORY_BYTES: usize = 48;
 pub(crate) struct WriterState {
     journal: JournalWriter,
     is_closed: bool,
+    /// Bytes in the journal of the writes that the active memtable holds.
+    unsealed_bytes: u64,
     /// Delay that writers owe to the merges behind them and have not yet taken.
     owed_ns: u64,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Writer {
     time: Arc<MarkedTime>,
     clock: Clock,
     activity: Activity,
+    /// The journal's bytes beyond its bound, which slow writes down.
+    excess: Arc<SpaceExcess>,
     turn: Mutex<WriterState>,
 }
 
@@ -58,10 +62,11 @@ impl Writer {
         limits: WriteLimits,
         (catalogue, ledger, sync): (Arc<Catalogue>, Arc<Ledger>, Arc<GroupSync>),
         time: Arc<MarkedTime>,
-        (clock, activity): (Clock, Activity),
+        (clock, activity, excess): (Clock, Activity, Arc<SpaceExcess>),
     ) -> Writer {
-        let turn = Mutex::new(WriterState { journal, is_closed: false, owed_ns: 0 });
-        Writer { limits, catalogue, ledger, sync, time, clock, activity, turn }
+        let turn =
+            Mutex::new(WriterState { journal, is_closed: false, unsealed_bytes: 0, owed_ns: 0 });
+        Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, turn }
     }
 
     /// Writes a batch, with the metadata and the index entries that follow from it; returns the
@@ -90,6 +95,18 @@ impl Writer {
     fn flush_in(&self, turn: &WriterState) -> Result<()> {
         self.sync.check_poison()?;
         self.ledger.flush_now(turn.journal.next_sequence() - 1)
+    }
+
+    /// Has the active memtable wait for its flush, with all that was written before.
+    pub(crate) fn seal_memtable(&self) -> Result<()> {
+        let mut turn = lock(&self.turn);
+        if turn.is_closed {
+            return Err(Error::Closed);
+        }
+        self.sync.check_poison()?;
+        turn.unsealed_bytes = 0;
+        self.ledger.seal_active(turn.journal.next_sequence() - 1);
+        Ok(())
     }
 
     /// Removes segments that were prepared for the next writes, as far as there is time to make
@@ -135,7 +152,7 @@ impl Writer {
             return Err(Error::Closed);
         }
         self.sync.check_poison()?;
-        self.stall(&mut turn, timeline)?;
+        self.stall(&mut turn, size_bytes, timeline)?;
         self.check_conditions(&operations[index_entries..], timeline)?;
         let count = operations.len() as u64;
         let _whole = Indivisible::begin();
@@ -150,7 +167,11 @@ impl Writer {
         self.insert(&active, operations, &packed, first, written_at_ms)?;
         let last = first + count - 1;
         self.ledger.publish(last);
-        self.ledger.rotate_if_that_is_full(&active, last);
+        turn.unsealed_bytes += size_bytes;
+        if turn.unsealed_bytes >= self.limits.unsealed_max_bytes || active.is_full() {
+            turn.unsealed_bytes = 0;
+            self.ledger.seal_active(last);
+        }
         if let Some(appended) = appended {
             counting.add_since(Count::MemtableTicks, appended);
             counting.add(Count::BatchSamples, 1);
@@ -184,11 +205,17 @@ impl Writer {
         }
     }
 
-    /// Waits for flushes that are behind, and takes the delay that merges ask for.
-    fn stall(&self, turn: &mut WriterState, timeline: &mut Timeline) -> Result<()> {
+    /// Waits for flushes that are behind, and takes the delay that merges and the collector ask a
+    /// write of `size_bytes` for.
+    fn stall(
+        &self,
+        turn: &mut WriterState,
+        size_bytes: u64,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
         let asked = timeline.since();
         let mut waited = self.ledger.wait_for_room()?;
-        let delay_ns = self.ledger.write_delay_ns();
+        let delay_ns = self.ledger.write_delay_ns() + self.excess.write_delay_ns(size_bytes);
         if delay_ns > 0 {
             turn.owed_ns += delay_ns;
             if turn.owed_ns >= DELAY_MIN_NS {

@@ -10,6 +10,7 @@ mod common;
 
 use std::ops::Bound;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use common::*;
 use pellucid_clock::{Clock, SimulatedClock};
@@ -17,8 +18,8 @@ use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger,
     verify,
 };
-use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+use pellucid_io::{FileSystem, SeededRandom};
 
 fn delete(engine: &Engine, table: TableId, key: &[u8]) {
     engine.delete(table, key).unwrap();
@@ -519,4 +520,75 @@ fn expired_values_make_room_and_bring_nothing_back() {
     engine.close().unwrap();
     let engine = Engine::open(STORE, options(&files)).unwrap();
     assert_eq!(keys(&engine, table), [b"large".to_vec()]);
+}
+
+/// The bytes that a store on real files takes.
+fn disk_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(facts) if facts.is_dir() => disk_bytes(&entry.path()),
+        Ok(facts) => facts.blocks() * 512,
+        // A file may go between the listing and the look.
+        Err(_) => 0,
+    };
+    std::fs::read_dir(folder).unwrap().map(|entry| bytes(entry.unwrap())).sum()
+}
+
+/// Beyond 1.5 times its live bytes, a store of the settings below takes at most: the journal of the
+/// memtable that fills and of the tables of level 0 that are too few for a merge, and segments that
+/// are prepared or grow.
+const SPACE_BEYOND_BYTES: u64 = 32 << 20;
+/// The background jobs of a busy machine have caught up after this time.
+const CAUGHT_UP_MAX: Duration = Duration::from_secs(120);
+
+/// Overwrites `keys` values of `length` bytes at random, `rounds` times all of them. After each
+/// round the store comes to its bound by itself: 1.5 times what the live values take in a store of
+/// their own, [`SPACE_BEYOND_BYTES`], and eight values, each of which may be a table of level 0.
+fn overwrite_in_bounded_space(length: usize, keys: u64, rounds: u64) {
+    let options = || EngineOptions {
+        memory_bytes: 4 << 20,
+        segment_size_bytes: 1 << 20,
+        ..EngineOptions::default()
+    };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [store, fresh] =
+        [0, 1].map(|index| Engine::open(folders[index].path(), options()).unwrap());
+    let value = vec![7; length];
+    let table = fresh.table("t").unwrap();
+    for key in 0..keys {
+        fresh.put(table, &key.to_be_bytes(), &value).unwrap();
+    }
+    settle(&fresh);
+    fresh.collect().unwrap();
+    let bound_bytes =
+        disk_bytes(folders[1].path()) * 3 / 2 + SPACE_BEYOND_BYTES + 8 * length as u64;
+    let table = store.table("t").unwrap();
+    let mut random = SeededRandom::new(length as u64);
+    for round in 0..rounds {
+        for _ in 0..keys {
+            store.put(table, &random.below(keys).to_be_bytes(), &value).unwrap();
+        }
+        let began = Instant::now();
+        while disk_bytes(folders[0].path()) > bound_bytes {
+            let stats = store.stats();
+            assert!(began.elapsed() < CAUGHT_UP_MAX, "round {round}: {bound_bytes}: {stats:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// One key of 500 kB, overwritten 300 times, took 150 MB: a memtable of a few entries was never
+/// flushed, so nothing was known to be dead.
+#[test]
+fn large_values_that_are_overwritten_take_a_bounded_space() {
+    overwrite_in_bounded_space(500_000, 1, 300);
+    overwrite_in_bounded_space(500_000, 40, 10);
+    overwrite_in_bounded_space(8 << 20, 6, 5);
+}
+
+#[test]
+fn small_values_that_are_overwritten_take_a_bounded_space() {
+    overwrite_in_bounded_space(8, 60_000, 5);
+    overwrite_in_bounded_space(280, 40_000, 10);
+    overwrite_in_bounded_space(20_000, 1_000, 10);
 }

@@ -183,7 +183,7 @@ pub trait LocalStore {
         false
     }
 
-    /// Merges all tables that the store is made of into one level, on the calling thread; that may
+    /// Gives back the room of all that was removed or written over, on the calling thread; that may
     /// take minutes, and requests go on meanwhile.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_thread::Mutex;
 
+use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
 use super::segment::{DroppedBytes, Segment};
 use super::segments::{SegmentList, SegmentSet};
@@ -153,14 +154,15 @@ pub(crate) struct Garbage {
     /// Held while dead bytes are counted, and while collected segments take the place of others.
     books: Mutex<Books>,
     sums: Sums,
+    excess: Arc<SpaceExcess>,
 }
 
 impl Garbage {
     pub(super) fn new(
         files: Arc<SegmentFiles>,
         segments: Arc<SegmentSet>,
-        segment_size_bytes: u64,
-        segment_records_max: u64,
+        (segment_size_bytes, segment_records_max): (u64, u64),
+        excess: SpaceExcess,
     ) -> Garbage {
         Garbage {
             files,
@@ -170,7 +172,13 @@ impl Garbage {
             unneeded: UnneededCount::default(),
             books: Mutex::default(),
             sums: Sums::default(),
+            excess: Arc::new(excess),
         }
+    }
+
+    /// The bytes beyond the journal's bound.
+    pub(crate) fn excess(&self) -> &Arc<SpaceExcess> {
+        &self.excess
     }
 
     /// Counts the records of entries that the ledger has dropped.
@@ -219,6 +227,8 @@ impl Garbage {
         books.retired = named;
         drop(books);
         unnamed.iter().for_each(|retired| self.files.remove(&retired.path));
+        let (dead_bytes, all_bytes) = self.dead_and_all_bytes();
+        self.excess.note(dead_bytes, all_bytes);
     }
 
     /// The sums over all collections since the store was opened.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
 use super::garbage::Garbage;
 use super::recover::{JournalSetting, Recovered, recover};
@@ -38,6 +39,7 @@ impl Journal {
         let jobs = (setting.clock, setting.activity.clone());
         let (size_bytes, records_max) = (setting.segment_size_bytes, setting.segment_records_max);
         let time = Arc::clone(&setting.time);
+        let excess = SpaceExcess::new(setting.dead_allowance_bytes);
         let Recovered { files, segments, last_sequence } = recover(setting, manifest)?;
         let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));
         let parts = || (Arc::clone(&files), Arc::clone(&segments), Arc::clone(&sync));
@@ -50,7 +52,7 @@ impl Journal {
         let rolling = (Arc::clone(&spares), Arc::clone(&sealer));
         let writer = JournalWriter::new(with_files, with_segments, with_sync, rolling, records_max);
         let (with_files, with_segments, _) = parts();
-        let garbage = Garbage::new(with_files, with_segments, size_bytes, records_max);
+        let garbage = Garbage::new(with_files, with_segments, (size_bytes, records_max), excess);
         Ok((Journal { files, segments, sync, spares, sealer, garbage, time }, writer))
     }
 

@@ -8,6 +8,7 @@
 
 mod current;
 mod ends;
+mod excess;
 mod files;
 mod footer;
 mod garbage;
@@ -34,6 +35,7 @@ mod verify;
 mod writer;
 
 pub(crate) use current::current_segments;
+pub(crate) use excess::{DEAD_SHARE_MAX, SpaceExcess};
 pub(crate) use footer::{OFFSET_LENGTH, decode_footer};
 pub use garbage::Collected;
 pub(crate) use garbage::{GarbageLimits, SegmentRun};

@@ -34,6 +34,8 @@ pub(crate) struct JournalSetting {
     pub(crate) directory: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
+    /// Dead bytes that the journal may have beyond a third of it.
+    pub(crate) dead_allowance_bytes: u64,
     /// Records at which a segment ends.
     pub(crate) segment_records_max: u64,
     /// The time by which entries expire.

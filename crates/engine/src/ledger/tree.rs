@@ -30,17 +30,16 @@ use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
-use crate::rules::TableRules;
 use crate::tally::Tally;
 
 /// Tables that are opened together, so that not each of them waits for the disk alone.
 const OPENED_TOGETHER: usize = 64;
 
 /// The memtable that entries go to. It stays the active one for as long as the writer lock is held
-/// and [`Ledger::rotate_if_full`] is not called.
+/// and [`Ledger::seal_active`] is not called.
 pub(crate) struct Active<'a> {
     version: Guard<Arc<Version>>,
-    rules: &'a TableRules,
+    options: &'a LedgerOptions,
 }
 
 impl Active<'_> {
@@ -53,10 +52,16 @@ impl Active<'_> {
     /// Puts an entry into it. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
-        if let Some(stem) = self.rules.stem_of(entry.key) {
+        if let Some(stem) = self.options.rules.stem_of(entry.key) {
             self.version.active.note_stem(key_hash(stem));
         }
         self.version.active.insert(entry, key_hash(entry.key));
+    }
+
+    /// True if it holds as much as a memtable may.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.version.active.is_full(self.options.memtable_size_bytes)
     }
 }
 
@@ -130,7 +135,7 @@ impl Ledger {
     /// The memtable that entries go to. Under the writer lock.
     #[inline]
     pub(crate) fn active(&self) -> Active<'_> {
-        Active { version: self.state.versions.load(), rules: &self.state.options.rules }
+        Active { version: self.state.versions.load(), options: &self.state.options }
     }
 
     /// Puts an entry into the active memtable. Only under the writer lock.
@@ -162,13 +167,15 @@ impl Ledger {
     /// writer lock, between batches.
     #[inline]
     pub(crate) fn rotate_if_full(&self, last_sequence: u64) {
-        self.rotate_if_that_is_full(&self.active(), last_sequence);
+        if self.active().is_full() {
+            self.state.seal(last_sequence);
+        }
     }
 
-    /// As [`Ledger::rotate_if_full`], with the active memtable at hand.
-    #[inline]
-    pub(crate) fn rotate_if_that_is_full(&self, active: &Active<'_>, last_sequence: u64) {
-        if active.version.active.is_full(self.state.options.memtable_size_bytes) {
+    /// Seals the active memtable if it has entries, the last of which is `last_sequence`. Under the
+    /// writer lock, between batches.
+    pub(crate) fn seal_active(&self, last_sequence: u64) {
+        if self.state.versions.load().active.entries() > 0 {
             self.state.seal(last_sequence);
         }
     }
@@ -252,9 +259,7 @@ impl Ledger {
     /// lock; `last_sequence` is the last one inserted.
     pub(crate) fn flush_now(&self, last_sequence: u64) -> Result<()> {
         self.state.signals.check()?;
-        if self.state.versions.load().active.entries() > 0 {
-            self.state.seal(last_sequence);
-        }
+        self.seal_active(last_sequence);
         wait_for_flush(&self.state, 0).map(|_| ())
     }
 
