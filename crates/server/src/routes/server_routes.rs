@@ -66,7 +66,7 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .to_page(admin::trace_page),
     Route::on(&[Get], &["_admin", "engine"], "Shows the engine's account of itself.")
         .to_page(admin::engine_page),
-    Route::on(&[Put], &["_admin", "compact"], "Merges all tables of the store into one level.")
+    Route::on(&[Put], &["_admin", "compact"], "Gives back the room of what was removed.")
         .counts_as(Operation::Admin)
         .runs(Runs::OnWorker)
         .to_admin(Need::Server(Write), admin::compact),
