@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pellucid_io::{FileSystem, MapMode};
 use pellucid_thread::Job;
 
-use super::segment::{HeldFile, JOURNAL_FOLDER, SegmentFile, segment_path};
+use super::held_file::HeldFile;
+use super::segment::{JOURNAL_FOLDER, SegmentFile, segment_path};
 use crate::codec::{FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
 

@@ -12,6 +12,7 @@ mod excess;
 mod files;
 mod footer;
 mod garbage;
+mod held_file;
 #[allow(clippy::module_inception, reason = "the journal as a whole")]
 mod journal;
 mod medium;

@@ -12,10 +12,11 @@ use super::current::{Span, current_segments};
 use super::ends::{ASKED_TOGETHER, SegmentEnds};
 use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
+use super::held_file::HeldFile;
 use super::medium::MediumReads;
 use super::scan::{Scanned, find_stray, scan_records};
 use super::segment::{
-    DroppedBytes, HeldFile, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
+    DroppedBytes, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
 };
 use super::segments::SegmentSet;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};

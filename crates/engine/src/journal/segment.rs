@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pellucid_io::{File, FileSystem, Map};
-use pellucid_thread::Mutex;
 
 use super::footer::Footer;
+use super::held_file::HeldFile;
 use super::medium::DiskFileCount;
 use super::record::{RECORD_LENGTH_MIN, Record};
 use super::runs::Runs;
@@ -41,43 +41,6 @@ pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
-}
-
-/// The open file of a segment for as long as something is left to sync. Reading goes through the
-/// map, so that a store of many segments holds few descriptors.
-pub(crate) struct HeldFile(Mutex<Option<Arc<dyn File>>>);
-
-impl HeldFile {
-    /// The file of a segment that is not on the medium yet.
-    pub(crate) fn open(file: Arc<dyn File>) -> HeldFile {
-        HeldFile(Mutex::new(Some(file)))
-    }
-
-    /// That of a segment that is.
-    pub(crate) fn closed() -> HeldFile {
-        HeldFile(Mutex::new(None))
-    }
-
-    /// Closes the file, all of which was synced.
-    pub(crate) fn close(&self) {
-        *lock(&self.0) = None;
-    }
-
-    /// Makes what was written durable; a file that was closed is so already.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        // Not under the lock: a sync takes long.
-        let file = lock(&self.0).clone();
-        file.map_or(Ok(()), |file| file.sync())
-    }
-
-    /// Cuts or extends the file.
-    ///
-    /// # Panics
-    /// If it was closed: nobody changes a segment that is sealed.
-    pub(crate) fn set_length(&self, length: u64) -> io::Result<()> {
-        let file = lock(&self.0).clone();
-        file.expect("a segment is cut before it is closed").set_length(length)
-    }
 }
 
 /// Files that are held open because records are read from the disk; beyond, each read opens its
@@ -187,7 +150,7 @@ impl SegmentFile {
         map: Arc<dyn Map>,
         store_seed: u32,
     ) -> SegmentFile {
-        let is_synced = AtomicBool::new(lock(&file.0).is_none());
+        let is_synced = AtomicBool::new(file.is_closed());
         SegmentFile {
             number,
             path,
