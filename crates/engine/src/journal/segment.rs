@@ -18,7 +18,6 @@ use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
 use crate::ledger::{self, CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
-use crate::locks::lock;
 use crate::mapped::Mapped;
 use crate::object::{Head, Value};
 
