@@ -116,6 +116,18 @@ fn the_page_of_a_profile_fits_a_telephone_and_a_desk() {
 #[test]
 fn misfits_are_seen() {
     let page = study_html(&long_report::study());
-    let wide = page.replace("</main>", "<p class=\"answer\"><svg width=\"900\"></svg></p></main>");
-    assert!(look(&wide, 400).1.iter().any(|bad| bad.contains("wide")));
+    let sees = |from: &str, to: &str, width: u32, misfit: &str| {
+        assert!(page.contains(from), "{from}");
+        let page = page.replace(from, to).replace("More columns: scroll sideways", "");
+        let (_, bad) = look(&page, width);
+        assert!(bad.iter().any(|bad| bad.contains(misfit)), "{misfit}: {bad:?}");
+    };
+    sees("</main>", "<svg width=\"900\"></svg></main>", 400, "the page is");
+    // As it was: no lists, no mark, rows of two halves, names within plots, figures in a corset.
+    sees("@container (", "@media print and (", 1_280, "a table scrolls");
+    sees("flex: 1 1 calc(50% - 10px)", "flex: 0 0 calc(50% - 10px)", 1_280, "a card alone");
+    let axis = "</svg><div class=\"axis-title x\"";
+    let label = "<text x=\"100%\" y=\"9\">the store outgrows memory</text>";
+    sees(axis, &format!("{label}{axis}"), 400, "beyond its card");
+    sees(".answer li {", ".answer li { width: 9px; overflow: hidden;", 400, "cut");
 }

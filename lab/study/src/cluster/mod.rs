@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
-use pellucid_report::{Finding, Unit};
+use pellucid_report::{Finding, JudgedLoad, Unit};
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
@@ -140,6 +140,8 @@ struct ClusterRun {
     rates: Vec<Rate>,
     /// The loads of each round.
     rounds: Vec<Vec<Row>>,
+    /// The loads that were profiled.
+    profiled: Vec<JudgedLoad>,
     /// Keys of each node.
     shares: Vec<u64>,
     /// True if the nodes came to rest each time.
@@ -199,7 +201,8 @@ impl Study for ClusterStudy {
         let rates = context.step("Looking for the highest rates", |say| {
             highest_rates(&mut nodes, &binary, options, say)
         })?;
-        let mut measured = ClusterRun { rates, rounds: Vec::new(), shares, is_rested: true };
+        let mut measured =
+            ClusterRun { rates, rounds: Vec::new(), profiled: Vec::new(), shares, is_rested: true };
         let repeated = options.scale.repeats().run(|round| {
             let name = format!("Run {}", round + 1);
             context.step(&name, |say| measured.round(&mut nodes, &binary, options, say))?;
@@ -208,7 +211,9 @@ impl Study for ClusterStudy {
         let profiles = context.step("Taking profiles", |_| {
             let mut all = Taken::default();
             for rate in &measured.rates {
-                all = all.and(profiled(&mut nodes, &binary, *rate, options)?);
+                let (taken, judged) = profiled(&mut nodes, &binary, *rate, options)?;
+                all = all.and(taken);
+                measured.profiled.push(judged);
             }
             Ok(all)
         })?;
@@ -332,11 +337,12 @@ fn profiled(
     binary: &OsString,
     rate: Rate,
     options: &ClusterStudyOptions,
-) -> Result<Taken, StudyError> {
+) -> Result<(Taken, JudgedLoad), StudyError> {
     nodes.profile()?;
-    measure(nodes, binary, rate, PROFILED, options)?;
-    let title = format!("{}, {}", rate.work.title(), PROFILED.title());
-    Ok(nodes.profiles()?.of(&title))
+    let mut judged = measure(nodes, binary, rate, PROFILED, options)?.loaded.judged;
+    let taken = nodes.profiles()?.of(&judged.name);
+    (judged.name, judged.run) = (format!("{}, profiled", judged.name), 1);
+    Ok((taken, judged))
 }
 
 /// The highest rate for keys of other nodes. The quick version has no time for a search and takes
@@ -401,7 +407,8 @@ impl ClusterStudy {
             notes.push(note.to_owned());
         }
         let findings = findings::findings(measured);
-        let loads = measured.rounds.iter().flatten().map(|row| row.loaded.judged.clone());
+        let loads = measured.rounds.iter().flatten().map(|row| &row.loaded.judged);
+        let loads = loads.chain(&measured.profiled).cloned();
         Outcome {
             settings,
             answer: answer(&findings, &ANSWERS),
