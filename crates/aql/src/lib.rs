@@ -1,6 +1,6 @@
 //! The query language AQL: text to rows.
 //!
-//! What data there is, and where, this crate knows through [`Source`] alone, so that a query means
+//! This crate knows its data through [`Source`] alone, so that a query means
 //! the same on every kind of store, and is tested on one that lives in memory.
 
 #![forbid(unsafe_code)]

@@ -15,7 +15,7 @@ use crate::{KillSwitch, QueryError, QueryOptions, Source, WARNINGS_MAX, WriteBat
 const CHECK_ROWS: u32 = 256;
 /// The number of documents that a light query may read.
 pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
-/// The number of bytes that of documents a light query may read.
+/// The number of bytes of documents that a light query may read.
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// The number of documents that one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;

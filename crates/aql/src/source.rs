@@ -70,8 +70,8 @@ pub struct Index {
     pub selectivity: f64,
 }
 
-/// The entries that of an index are looked at: those whose first fields equal `equal`, and whose
-/// next field is within the bounds.
+/// A range of the entries of an index: those whose first fields equal `equal`, and whose next field
+/// is within the bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRange {
     /// Values of the first fields.
@@ -151,7 +151,7 @@ pub trait Scan: Send {
     /// more. Returns whether there may be more.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError>;
 }
 
@@ -162,7 +162,7 @@ pub trait FieldScan: Send {
     /// document.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn advance(
         &mut self,
         visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
@@ -194,13 +194,13 @@ pub trait Source: Send + Sync {
     /// The number of documents that a collection has.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn count(&self, collection: CollectionId) -> Result<u64, QueryError>;
 
     /// All documents of a collection, in the order of their keys.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError>;
 
     /// The indexes of a collection, the primary one too.
@@ -209,7 +209,7 @@ pub trait Source: Send + Sync {
     /// The documents that an index has within a range, in its order.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn index_scan(
         &self,
         collection: CollectionId,
@@ -220,7 +220,7 @@ pub trait Source: Send + Sync {
     /// stop: a source that need not keep its place may find them with less ado.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn index_visit(
         &self,
         collection: CollectionId,
@@ -234,7 +234,7 @@ pub trait Source: Send + Sync {
     /// do that.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn index_fields(
         &self,
         _collection: CollectionId,
@@ -246,7 +246,7 @@ pub trait Source: Send + Sync {
     /// The document of that key.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError>;
 
     /// The query does nothing from here on until it says so again with false: another one can have
@@ -256,7 +256,7 @@ pub trait Source: Send + Sync {
     /// Begins the batch of a query that writes; there is one at most.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError>;
 }
 

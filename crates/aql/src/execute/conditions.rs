@@ -1,7 +1,7 @@
 //! The filter of a scan, asked of documents where they lie, so that those that it leaves out are
 //! never copied.
 //!
-//! A comparison of an attribute with what is known is made on the packed bytes. Any other condition
+//! A comparison of an attribute with a known value is made on the packed bytes. Any other condition
 //! is computed on an object with no more in it than the attributes that it reads.
 
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Visitor, number};
 
-/// A filter for documents, of which only what is needed is read.
+/// A filter for documents, of which only the needed attributes are read.
 pub(super) struct Conditions {
     slot: Slot,
     quick: Vec<Quick>,
@@ -30,7 +30,7 @@ pub(super) struct Conditions {
     whole: Vec<Code>,
 }
 
-/// A comparison of an attribute with what is known.
+/// A comparison of an attribute with a known value.
 struct Quick {
     names: Vec<Arc<str>>,
     operator: Binary,
@@ -147,7 +147,7 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
     Ok(None)
 }
 
-/// True if a path leads to what is the same in a document as it lies in the store.
+/// True if a path leads to a value that a stored document has as it is shown.
 fn is_as_stored(names: &[Arc<str>]) -> bool {
     names.first().is_some_and(|first| !matches!(&**first, "_id" | "_rev"))
 }

@@ -22,7 +22,7 @@ const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
 /// The number of ranges of an index that one row may ask for.
 const RANGES_MAX: usize = 100_000;
 
-/// A row, and how far it is with what it asks for.
+/// A row, and its place among its lookups.
 pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,

@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, number};
 
-/// A row, and what is left of its elements.
+/// A row, and the rest of its elements.
 pub(super) type Current = (Row, Elements);
 
 pub(super) enum Elements {

@@ -91,7 +91,7 @@ impl Execution {
     /// writes has written, and all of it, when the first values are there.
     ///
     /// # Errors
-    /// What ended the query; there is no more to come then, and nothing was written.
+    /// The error that ended the query; there is no more to come then, and nothing was written.
     pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
         let next = self.next_to_keep(most)?;
         self.free_kept();

@@ -173,7 +173,7 @@ impl Nodes<'_> {
         Ok(rows)
     }
 
-    /// The next values that the query returns, which count as memory until whoever asked frees it;
+    /// The next values that the query returns, which count as memory until the caller frees it;
     /// nothing at its end.
     pub(super) fn values(
         &mut self,

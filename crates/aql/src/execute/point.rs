@@ -36,7 +36,7 @@ struct Point<'a> {
 /// that must not be held up; then `out` is as before. It is asked without limits of time.
 ///
 /// # Errors
-/// What ended the query.
+/// The error that ended the query.
 pub fn write_point(
     plan: &Plan,
     bind_variables: &Value,

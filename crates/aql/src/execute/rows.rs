@@ -64,7 +64,7 @@ pub(super) fn size_of_row(row: &Row) -> usize {
     size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
 }
 
-/// The memory that a copy of a row takes: what its variables hold is not copied.
+/// The memory that a copy of a row takes: the values of its variables are not copied.
 pub(super) fn bytes_of_copy(row: &Row) -> usize {
     size_of::<Row>() + size_of_val::<[Value]>(row)
 }

@@ -1,5 +1,5 @@
-//! An insert, or an update of what is found, for each row. What the query itself has written
-//! before is found, too.
+//! An insert, or an update of the document that is found, for each row. A document that the query
+//! itself has written before is found, too.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ pub(super) fn written<U: Upstream>(
     Ok(written)
 }
 
-/// The attributes and what they should equal, if the condition asks for nothing else.
+/// The attributes and the values that they should equal, if the condition asks for nothing else.
 fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     let (slot, condition) = &upsert.condition;
     let mut open = vec![condition];

@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
 
-/// The number of bytes that of a text of the query stand in a message.
+/// The number of bytes of a text of the query that stand in a message.
 const SHOWN_BYTES_MAX: usize = 4096;
 
 /// The text, or the beginning of a long one.

@@ -12,7 +12,7 @@ use crate::{QueryError, number};
 
 /// The number of bytes that a string may have that a function makes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 20;
-/// The number of bytes that of text count as one step.
+/// The number of bytes of text that count as one step.
 pub(crate) const STEP_BYTES: usize = 4096;
 /// Bytes of a string that are written as JSON at a time.
 const PIECE_BYTES: usize = 16 << 10;

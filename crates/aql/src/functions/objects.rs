@@ -194,7 +194,7 @@ pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String
 /// by.
 const NAME_BYTES: usize = 96;
 
-/// The object with only, or without, what is named.
+/// The object with only, or without, the members that are named.
 fn select(
     run: &mut Run,
     arguments: &[Value],

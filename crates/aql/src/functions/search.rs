@@ -11,9 +11,9 @@ use crate::{QueryError, number};
 
 /// The number of bytes that all texts may have together that are looked for at once.
 const SOUGHT_BYTES_MAX: usize = 8 << 20;
-/// The number of bytes that of text are searched without a look at whether the query should end.
+/// The number of bytes of text that are searched before the next check of the query's limits.
 const WINDOW_BYTES: usize = 1 << 20;
-/// The number of bytes that of texts one automaton looks for: building it takes milliseconds.
+/// The number of bytes of texts that one automaton looks for: building it takes milliseconds.
 const MACHINE_BYTES: usize = 128 << 10;
 /// The memory that a byte that is looked for takes in an automaton, and what its first states take.
 const MACHINE_BYTES_EACH: usize = 96;

@@ -49,8 +49,8 @@ fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
     join(run, &separator, &arguments[1..])
 }
 
-/// The texts of what is not null, with the separator between them; a single array stands for its
-/// elements.
+/// The texts of values other than null, with the separator between them; a single array stands for
+/// its elements.
 fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value, QueryError> {
     let mut joined = TextMaker::new(run);
     let mut is_first = true;

@@ -321,7 +321,7 @@ fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usi
 }
 
 /// An index whose first field is the elements of an array answers which arrays have a value. The
-/// condition is asked again: what is no array has an entry, too.
+/// condition is asked again: a value that is no array has an entry, too.
 fn by_element(
     access: &IndexAccess,
     filter: &[Code],

@@ -62,7 +62,7 @@ impl Plan {
     /// Plans a query.
     ///
     /// # Errors
-    /// What its text alone does not tell: names, types and bind variables that do not fit.
+    /// Names, types and bind variables that do not fit: faults that the text alone does not show.
     pub fn new(
         parsed: &Parsed,
         bind_variables: &Value,
@@ -117,7 +117,7 @@ impl Plan {
             .map(|(collection, access)| (collection.name.as_str(), *access == Access::Write))
     }
 
-    /// The number of bytes that of memory it takes.
+    /// The bytes of memory that it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.memory.held_bytes()

@@ -1,4 +1,4 @@
-//! What of a store counts as documents that somebody has put there.
+//! The parts of a store that count as documents that somebody has put there.
 
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::Acknowledgement;

@@ -16,7 +16,7 @@ const CHECK_STEPS: usize = 1 << 20;
 /// The least and the most bytes between two looks.
 const CHECK_BYTES: std::ops::RangeInclusive<usize> = 16..=(64 << 10);
 
-/// The automata and what they have built so far.
+/// The automata and the states that they have built so far.
 pub(super) struct Stepping {
     regex: Regex,
     forward: Cache,
@@ -152,7 +152,7 @@ impl Stepping {
 /// A chunk of bytes costs about as much as so many other steps.
 const CHECK_TICKS: usize = 64;
 
-/// Why a state is tagged.
+/// The reason for the tag of a state.
 enum Tag {
     Match,
     Dead,
