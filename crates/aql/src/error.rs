@@ -90,6 +90,9 @@ pub struct QueryError {
     pub message: String,
 }
 
+/// A result of a query, or of a part of it.
+pub type Result<T, E = QueryError> = std::result::Result<T, E>;
+
 impl QueryError {
     /// An error.
     #[must_use]

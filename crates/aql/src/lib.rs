@@ -22,7 +22,7 @@ mod statements;
 mod timing;
 mod tree;
 
-pub use error::{QueryError, number};
+pub use error::{QueryError, Result, number};
 pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
 pub use kill::KillSwitch;

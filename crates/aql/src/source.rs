@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 
 use pellucid_value::{Ref, Value, index_key};
 
-use crate::QueryError;
+use crate::Result;
 
 /// The version of ArangoDB whose language this is.
 pub const REPORTED_VERSION: &str = "3.12.10";
@@ -152,7 +152,7 @@ pub trait Scan: Send {
     ///
     /// # Errors
     /// Errors of the store.
-    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError>;
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool>;
 }
 
 /// Entries of an index, without their documents.
@@ -163,10 +163,7 @@ pub trait FieldScan: Send {
     ///
     /// # Errors
     /// Errors of the store.
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError>;
+    fn advance(&mut self, visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) -> Result<bool>;
 }
 
 /// The data of a query, at one moment.
@@ -195,13 +192,13 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn count(&self, collection: CollectionId) -> Result<u64, QueryError>;
+    fn count(&self, collection: CollectionId) -> Result<u64>;
 
     /// All documents of a collection, in the order of their keys.
     ///
     /// # Errors
     /// Errors of the store.
-    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError>;
+    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>>;
 
     /// The indexes of a collection, the primary one too.
     fn indexes(&self, collection: CollectionId) -> Vec<Index>;
@@ -210,11 +207,8 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn index_scan(
-        &self,
-        collection: CollectionId,
-        request: &IndexRequest,
-    ) -> Result<Box<dyn Scan>, QueryError>;
+    fn index_scan(&self, collection: CollectionId, request: &IndexRequest)
+    -> Result<Box<dyn Scan>>;
 
     /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to
     /// stop: a source that need not keep its place may find them with less ado.
@@ -226,7 +220,7 @@ pub trait Source: Send + Sync {
         collection: CollectionId,
         request: &IndexRequest,
         visitor: &mut dyn Visitor,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         visit_all(&mut *self.index_scan(collection, request)?, visitor)
     }
 
@@ -239,7 +233,7 @@ pub trait Source: Send + Sync {
         &self,
         _collection: CollectionId,
         _request: &IndexRequest,
-    ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
+    ) -> Result<Option<Box<dyn FieldScan>>> {
         Ok(None)
     }
 
@@ -247,7 +241,7 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError>;
+    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>>;
 
     /// The query does nothing from here on until it says so again with false: another one can have
     /// its thread's place meanwhile.
@@ -257,14 +251,14 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError>;
+    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>>;
 }
 
 /// Hands all documents of a scan to `visitor` until that says to stop.
 ///
 /// # Errors
 /// As [`Scan::advance`].
-pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<(), QueryError> {
+pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<()> {
     let mut visitor = Watched { visitor, is_over: false };
     while scan.advance(&mut visitor)? && !visitor.is_over {}
     Ok(())
@@ -298,14 +292,14 @@ pub trait WriteBatch: Send {
     /// # Errors
     /// As [`number`](crate::number) has them: 1202, 1210, 1221, 1227 and 1200 mean that this write
     /// was not added, and the batch is as before.
-    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError>;
+    fn add(&mut self, write: &Write<'_>) -> Result<Written>;
 
     /// Writes all of it together.
     ///
     /// # Errors
     /// If another writer came first to one of the documents (1200), or the store failed. Then
     /// nothing was written.
-    fn commit(self: Box<Self>) -> Result<(), QueryError>;
+    fn commit(self: Box<Self>) -> Result<()>;
 }
 
 /// The kind of a write.

@@ -7,7 +7,7 @@ use pellucid_value::{Value, packed};
 use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
 use super::make::{ListMaker, ObjectMaker, too_deep};
 use super::objects::names;
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -19,12 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-fn select(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    keeps: bool,
-) -> Result<Value, QueryError> {
+fn select(run: &mut Run, arguments: &[Value], name: &str, keeps: bool) -> Result<Value> {
     if !is_object(&arguments[0]) {
         return wrong(run, name);
     }
@@ -39,7 +34,7 @@ fn within(
     names: &HashSet<String>,
     keeps: bool,
     depth: usize,
-) -> Result<Value, QueryError> {
+) -> Result<Value> {
     if depth > packed::DEPTH_MAX {
         return Err(too_deep());
     }
