@@ -1,7 +1,7 @@
 //! Objects and their attributes.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use pellucid_value::{Text, Value, packed};
 
@@ -10,8 +10,8 @@ use super::function::{
 };
 use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::set::equal;
+use crate::Result;
 use crate::run::Run;
-use crate::{QueryError, Result};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("ATTRIBUTES", 1, 3, attributes),
@@ -25,10 +25,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("MERGE_RECURSIVE", 1, ARGUMENTS_MAX, |run, arguments| {
         merge(run, arguments, "MERGE_RECURSIVE", true)
     }),
-    Function::pure("UNSET", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "UNSET", false)
-    }),
-    Function::pure("KEEP", 2, ARGUMENTS_MAX, |run, arguments| select(run, arguments, "KEEP", true)),
     Function::pure("ZIP", 2, 2, zip),
     Function::pure("MATCHES", 2, 3, matches),
     Function::pure("TRANSLATE", 2, 3, translate),
@@ -167,43 +163,6 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
 
 /// The memory that a member takes while objects are merged.
 const MERGED_BYTES: usize = 200;
-
-/// The names that arguments from the second on are, or the elements of an array there.
-pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>> {
-    let mut names = HashSet::new();
-    let mut add = |value: &Value| {
-        let name = text(run, value)?;
-        run.tick()?;
-        run.memory.take(NAME_BYTES.saturating_add(name.len()))?;
-        names.insert(name.into_owned());
-        Ok::<(), QueryError>(())
-    };
-    match &arguments[1..] {
-        [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,
-        names => names.iter().try_for_each(add)?,
-    }
-    Ok(names)
-}
-
-/// The memory that a name takes in a set of them beside its text, with the room that the set grows
-/// by.
-const NAME_BYTES: usize = 96;
-
-/// The object with only, or without, the members that are named.
-fn select(run: &mut Run, arguments: &[Value], name: &str, keeps: bool) -> Result<Value> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, name);
-    }
-    let names = names(run, arguments)?;
-    let mut object = ObjectMaker::new(run);
-    for (name, value) in arguments[0].each_member(true) {
-        object.run.tick()?;
-        if names.contains(name.as_str()) == keeps {
-            object.insert(name, value)?;
-        }
-    }
-    object.finish()
-}
 
 fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (names, values) = (&arguments[0], &arguments[1]);
