@@ -5,7 +5,7 @@ use std::io;
 
 use pellucid_topology::TopologyError;
 
-/// Why there is no answer, or no good one.
+/// The reason for which there is no answer, or no good one.
 #[derive(Debug)]
 pub enum ClientError {
     /// The node cannot be reached, or the connection broke.

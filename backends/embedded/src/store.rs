@@ -64,7 +64,7 @@ impl EmbeddedStore {
     /// Opens the store in `directory`, or makes one there.
     ///
     /// # Errors
-    /// What the engine says: among others, that the store is open elsewhere or damaged.
+    /// Errors of the engine: among others, that the store is open elsewhere or damaged.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore> {
         EmbeddedStore::open_with(directory, options, EngineOptions::default())
     }

@@ -56,7 +56,7 @@ fn compared(from: &dyn Store, to: &dyn Store) -> Result<Copied> {
     compare(from, to, TABLE, &mut |_| {})
 }
 
-/// What the comparison says of a difference.
+/// The report of the comparison on a difference.
 fn difference(from: &dyn Store, to: &dyn Store) -> String {
     match compared(from, to) {
         Err(StoreError::Corruption(what)) => what,
@@ -128,7 +128,7 @@ fn a_source_is_not_given_tables_that_it_has_not() {
     assert_eq!(from.table_names().unwrap(), Vec::<String>::new());
 }
 
-/// What expires is over a little earlier in one of the two. Comparisons took that for a difference.
+/// An entry expires a little earlier in one of the two. Comparisons took that for a difference.
 #[test]
 fn what_is_nearly_over_is_no_difference_and_what_lasts_is() {
     let (_folders, [from, to]) = two();

@@ -61,7 +61,7 @@ impl RocksStore {
     /// Opens the store in `directory`, or makes one there.
     ///
     /// # Errors
-    /// What RocksDB says: among others, that it is open elsewhere or damaged.
+    /// Errors of RocksDB: among others, that it is open elsewhere or damaged.
     pub fn open(directory: &Path, options: RocksOptions) -> Result<RocksStore> {
         let database = Arc::new(Database::open(directory, options.memory_bytes)?);
         let workers = Workers::start(WORKER, WORKERS, options.handed_over_max)?;
@@ -133,7 +133,7 @@ impl Bare {
     /// Writes without sync.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// Errors of RocksDB.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.database.db.put_cf_opt(&self.family, key, value, &self.writing).map_err(error_of)
     }
@@ -141,7 +141,7 @@ impl Bare {
     /// A copy of the value.
     ///
     /// # Errors
-    /// What RocksDB says.
+    /// Errors of RocksDB.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Database { db, reading, .. } = &*self.database;
         let found = db.get_pinned_cf_opt(&self.family, key, reading).map_err(error_of)?;

@@ -85,7 +85,8 @@ impl Stripes {
 
 impl Locks<'_> {
     /// Notes that the write that holds these locks will have no sequence number below `least`.
-    /// Whoever sees that a number was drawn after this has to see this, too: drawing releases it.
+    /// A thread that sees a number that was drawn after this has to see this, too: drawing
+    /// releases it.
     pub(crate) fn begin(&self, least: u64) {
         self.stripe.under_way.store(least, Ordering::Release);
     }

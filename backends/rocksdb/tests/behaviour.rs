@@ -74,7 +74,7 @@ fn a_write_names_its_parts() {
     assert!(all <= taken, "{all} of {taken}");
 }
 
-/// What is on the disk alone is read by a worker, and in memory from then on.
+/// An entry that is on the disk alone is read by a worker, and in memory from then on.
 #[test]
 fn a_read_from_the_disk_leaves_its_thread() {
     let folder = TempDir::new().unwrap();

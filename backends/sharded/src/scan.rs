@@ -18,7 +18,7 @@ pub(crate) struct ShardedScan {
     sender: Sender<Page>,
     came: Receiver<Page>,
     entry: Option<MergedEntry>,
-    /// Why the walk has ended before its end.
+    /// The reason for which the walk has ended early.
     failed: Option<StoreError>,
 }
 

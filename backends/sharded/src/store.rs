@@ -44,7 +44,7 @@ impl ShardedOptions {
 
 /// See the crate.
 ///
-/// What it does not do: a batch belongs to one node, as all or nothing holds on one alone;
+/// Its limits: a batch belongs to one node, as all or nothing holds on one alone;
 /// snapshots and ranges are of no one moment; and sequence numbers are those of each key's owner,
 /// in one line for each node.
 pub struct ShardedStore {

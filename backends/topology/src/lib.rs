@@ -1,4 +1,4 @@
-//! The node that of a cluster a key belongs to.
+//! The node of a cluster that a key belongs to.
 //!
 //! Servers and clients have to agree on it without asking each other, for as long as there is data.
 //! So the rule stands alone here, without a store or a transport around it, and its definition and

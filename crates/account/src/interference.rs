@@ -121,7 +121,7 @@ pub struct Lift {
     /// The share of slow ones beside the job over the share without it; nothing if counts are too
     /// few, or if no request without the job was slow.
     pub lift: Option<f64>,
-    /// Why there is no lift, if there is none.
+    /// The reason for which there is no lift, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
 }

@@ -421,7 +421,7 @@ mod tests {
             prop_assert_eq!(late, Record::of(&timeline, RequestFacts::default()));
         }
 
-        /// What was measured within a phase is recorded as closely as 16 bits and the rounding of
+        /// A measurement within a phase is recorded as closely as 16 bits and the rounding of
         /// the phase's ends allow, and never as more than the phase.
         #[test]
         fn parts_of_the_transport_lie_within_their_phases(

@@ -1,7 +1,6 @@
 //! The recorder of one thread: where timelines come from, and where they go.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pellucid_clock::{Clock, Ticks};
 
@@ -94,13 +93,6 @@ impl Recorder {
             let taken = STAMPS.iter().rev().find(|stamp| timeline.taken(**stamp).is_some());
             self.present.note(timeline.operation(), taken.copied().unwrap_or(Stamp::Received));
         }
-    }
-
-    /// A number for a request that no other request of this server has. Numbers are drawn in the
-    /// order in which requests are parsed.
-    #[must_use]
-    pub fn next_request(&self) -> u64 {
-        self.shared.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Records a finished request.

@@ -1,7 +1,7 @@
 //! The state of an account: the rings that it reads, and the series in which it counts.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::{Clock, Ticks};
@@ -88,7 +88,6 @@ pub(crate) struct Shared {
     pub(crate) accounting: Accounting,
     pub(crate) names: Names,
     pub(crate) began: Ticks,
-    pub(crate) requests: AtomicU64,
     state: Mutex<State>,
     pub(crate) stopped: AtomicBool,
     pub(crate) stop_lock: Mutex<()>,
@@ -133,7 +132,6 @@ impl Shared {
             accounting,
             names,
             began: clock.now(),
-            requests: AtomicU64::new(0),
             state: Mutex::new(state),
             stopped: AtomicBool::new(false),
             stop_lock: Mutex::new(()),

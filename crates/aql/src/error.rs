@@ -37,8 +37,6 @@ pub mod number {
     pub const EMPTY: u16 = 1502;
     /// A number beyond the range.
     pub const NUMBER_OUT_OF_RANGE: u16 = 1504;
-    /// A name that a variable cannot have.
-    pub const VARIABLE_NAME_INVALID: u16 = 1510;
     /// A variable of this name is there already.
     pub const VARIABLE_REDECLARED: u16 = 1511;
     /// There is no variable of this name.
@@ -63,8 +61,6 @@ pub mod number {
     pub const BIND_PARAMETER_UNDECLARED: u16 = 1552;
     /// A bind variable has a value of the wrong type.
     pub const BIND_PARAMETER_TYPE: u16 = 1553;
-    /// Arithmetic on what is no number.
-    pub const INVALID_ARITHMETIC_VALUE: u16 = 1561;
     /// Division by zero.
     pub const DIVISION_BY_ZERO: u16 = 1562;
     /// An array was expected.
@@ -79,15 +75,13 @@ pub mod number {
     pub const INVALID_AGGREGATE_EXPRESSION: u16 = 1574;
     /// Options, or another operand, must be known before the query runs.
     pub const COMPILE_TIME_OPTIONS: u16 = 1575;
-    /// `forceIndexHint` asks for an index that cannot be used.
-    pub const FORCED_INDEX_HINT_UNUSABLE: u16 = 1577;
     /// A collection is read after it was written to.
     pub const ACCESS_AFTER_MODIFICATION: u16 = 1579;
     /// A query that was to be light is not, and has to be run elsewhere: never told to clients.
     pub const NOT_LIGHT: u16 = u16::MAX;
 }
 
-/// Why there is no result, or not all of it.
+/// The reason for a result that is missing or not whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryError {
     /// The error that it is: one of [`number`], or what the source reports.
@@ -95,6 +89,9 @@ pub struct QueryError {
     /// The message for the user, without the `AQL: ` in front.
     pub message: String,
 }
+
+/// A result of a query, or of a part of it.
+pub type Result<T, E = QueryError> = std::result::Result<T, E>;
 
 impl QueryError {
     /// An error.
@@ -110,7 +107,7 @@ impl QueryError {
     }
 }
 
-/// 1524 for what is too deep, 32 for what is too large.
+/// 1524 for values that are too deep, 32 for those that are too large.
 impl From<OverLimit> for QueryError {
     fn from(over: OverLimit) -> Self {
         let number = match over {

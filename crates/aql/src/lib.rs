@@ -1,6 +1,6 @@
 //! The query language AQL: text to rows.
 //!
-//! What data there is, and where, this crate knows through [`Source`] alone, so that a query means
+//! This crate knows its data through [`Source`] alone, so that a query means
 //! the same on every kind of store, and is tested on one that lives in memory.
 
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ mod statements;
 mod timing;
 mod tree;
 
-pub use error::{QueryError, number};
+pub use error::{QueryError, Result, number};
 pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
 pub use kill::KillSwitch;

@@ -2,7 +2,7 @@
 
 use pellucid_budget::Share;
 
-use crate::{KillSwitch, QueryError};
+use crate::{KillSwitch, Result};
 
 /// From how many bytes on a batch of rows is not added to: this, or a share of the query's memory.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -34,7 +34,7 @@ impl QueryMemory {
     }
 
     /// Takes memory, before it is allocated.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.share.take(bytes)?;
         let peak_bytes = self.share.peak_bytes();
         if peak_bytes > self.peak_bytes {
@@ -45,7 +45,7 @@ impl QueryMemory {
     }
 
     /// As [`Self::take`], for what stays until the query ends.
-    pub(crate) fn take_lasting(&mut self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn take_lasting(&mut self, bytes: usize) -> Result<()> {
         self.take(bytes)?;
         self.lasting_bytes += bytes;
         Ok(())
@@ -63,7 +63,7 @@ impl QueryMemory {
     }
 
     /// As [`Self::take`], for a row of the batch.
-    pub(crate) fn take_for_batch(&mut self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn take_for_batch(&mut self, bytes: usize) -> Result<()> {
         self.take(bytes)?;
         self.batch_bytes += bytes;
         Ok(())

@@ -9,13 +9,15 @@ use pellucid_value::Value;
 use crate::memory::QueryMemory;
 use crate::regexes::Regexes;
 use crate::timing::Timing;
-use crate::{KillSwitch, QueryError, QueryOptions, Source, WARNINGS_MAX, WriteBatch, number};
+use crate::{
+    KillSwitch, QueryError, QueryOptions, Result, Source, WARNINGS_MAX, WriteBatch, number,
+};
 
 /// The number of rows that are computed between two looks at whether the query should end.
 const CHECK_ROWS: u32 = 256;
 /// The number of documents that a light query may read.
 pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
-/// The number of bytes that of documents a light query may read.
+/// The number of bytes of documents that a light query may read.
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
 /// The number of documents that one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
@@ -109,11 +111,7 @@ impl Run {
     }
 
     /// Takes note of something odd.
-    pub(crate) fn warn(
-        &mut self,
-        number: u16,
-        message: impl Into<String>,
-    ) -> Result<(), QueryError> {
+    pub(crate) fn warn(&mut self, number: u16, message: impl Into<String>) -> Result<()> {
         let message = message.into();
         if self.options.fail_on_warning {
             return Err(QueryError::new(number, message));
@@ -127,16 +125,12 @@ impl Run {
     }
 
     /// Takes note of something odd, of which null is the result.
-    pub(crate) fn warn_null(
-        &mut self,
-        number: u16,
-        message: impl Into<String>,
-    ) -> Result<Value, QueryError> {
+    pub(crate) fn warn_null(&mut self, number: u16, message: impl Into<String>) -> Result<Value> {
         self.warn(number, message).map(|()| Value::Null)
     }
 
     /// Ends the query if it was killed or takes too long; to be called for each row.
-    pub(crate) fn tick(&mut self) -> Result<(), QueryError> {
+    pub(crate) fn tick(&mut self) -> Result<()> {
         self.until_check -= 1;
         if self.until_check == 0 {
             self.until_check = CHECK_ROWS;
@@ -146,7 +140,7 @@ impl Run {
     }
 
     /// As [`tick`](Self::tick), for so many steps.
-    pub(crate) fn tick_by(&mut self, steps: usize) -> Result<(), QueryError> {
+    pub(crate) fn tick_by(&mut self, steps: usize) -> Result<()> {
         match u32::try_from(steps) {
             Ok(steps) if steps < self.until_check => {
                 self.until_check -= steps;
@@ -160,7 +154,7 @@ impl Run {
     }
 
     /// As [`tick`](Self::tick), at once.
-    pub(crate) fn check(&self) -> Result<(), QueryError> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.check_killed()?;
         let is_long =
             self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
@@ -175,7 +169,7 @@ impl Run {
     }
 
     /// Ends the query if it was killed.
-    pub(crate) fn check_killed(&self) -> Result<(), QueryError> {
+    pub(crate) fn check_killed(&self) -> Result<()> {
         if self.kill.is_killed() {
             return Err(QueryError::new(number::KILLED, "query killed"));
         }

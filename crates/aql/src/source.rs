@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 
 use pellucid_value::{Ref, Value, index_key};
 
-use crate::QueryError;
+use crate::Result;
 
 /// The version of ArangoDB whose language this is.
 pub const REPORTED_VERSION: &str = "3.12.10";
@@ -70,8 +70,8 @@ pub struct Index {
     pub selectivity: f64,
 }
 
-/// The entries that of an index are looked at: those whose first fields equal `equal`, and whose
-/// next field is within the bounds.
+/// A range of the entries of an index: those whose first fields equal `equal`, and whose next field
+/// is within the bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRange {
     /// Values of the first fields.
@@ -151,8 +151,8 @@ pub trait Scan: Send {
     /// more. Returns whether there may be more.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError>;
+    /// Errors of the store.
+    fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool>;
 }
 
 /// Entries of an index, without their documents.
@@ -162,11 +162,8 @@ pub trait FieldScan: Send {
     /// document.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn advance(
-        &mut self,
-        visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
-    ) -> Result<bool, QueryError>;
+    /// Errors of the store.
+    fn advance(&mut self, visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) -> Result<bool>;
 }
 
 /// The data of a query, at one moment.
@@ -194,14 +191,14 @@ pub trait Source: Send + Sync {
     /// The number of documents that a collection has.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn count(&self, collection: CollectionId) -> Result<u64, QueryError>;
+    /// Errors of the store.
+    fn count(&self, collection: CollectionId) -> Result<u64>;
 
     /// All documents of a collection, in the order of their keys.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError>;
+    /// Errors of the store.
+    fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>>;
 
     /// The indexes of a collection, the primary one too.
     fn indexes(&self, collection: CollectionId) -> Vec<Index>;
@@ -209,24 +206,21 @@ pub trait Source: Send + Sync {
     /// The documents that an index has within a range, in its order.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn index_scan(
-        &self,
-        collection: CollectionId,
-        request: &IndexRequest,
-    ) -> Result<Box<dyn Scan>, QueryError>;
+    /// Errors of the store.
+    fn index_scan(&self, collection: CollectionId, request: &IndexRequest)
+    -> Result<Box<dyn Scan>>;
 
     /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to
     /// stop: a source that need not keep its place may find them with less ado.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn index_visit(
         &self,
         collection: CollectionId,
         request: &IndexRequest,
         visitor: &mut dyn Visitor,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         visit_all(&mut *self.index_scan(collection, request)?, visitor)
     }
 
@@ -234,20 +228,20 @@ pub trait Source: Send + Sync {
     /// do that.
     ///
     /// # Errors
-    /// What went wrong with the store.
+    /// Errors of the store.
     fn index_fields(
         &self,
         _collection: CollectionId,
         _request: &IndexRequest,
-    ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
+    ) -> Result<Option<Box<dyn FieldScan>>> {
         Ok(None)
     }
 
     /// The document of that key.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError>;
+    /// Errors of the store.
+    fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>>;
 
     /// The query does nothing from here on until it says so again with false: another one can have
     /// its thread's place meanwhile.
@@ -256,15 +250,15 @@ pub trait Source: Send + Sync {
     /// Begins the batch of a query that writes; there is one at most.
     ///
     /// # Errors
-    /// What went wrong with the store.
-    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError>;
+    /// Errors of the store.
+    fn begin_writes(&self) -> Result<Box<dyn WriteBatch>>;
 }
 
 /// Hands all documents of a scan to `visitor` until that says to stop.
 ///
 /// # Errors
 /// As [`Scan::advance`].
-pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<(), QueryError> {
+pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<()> {
     let mut visitor = Watched { visitor, is_over: false };
     while scan.advance(&mut visitor)? && !visitor.is_over {}
     Ok(())
@@ -298,14 +292,14 @@ pub trait WriteBatch: Send {
     /// # Errors
     /// As [`number`](crate::number) has them: 1202, 1210, 1221, 1227 and 1200 mean that this write
     /// was not added, and the batch is as before.
-    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError>;
+    fn add(&mut self, write: &Write<'_>) -> Result<Written>;
 
     /// Writes all of it together.
     ///
     /// # Errors
     /// If another writer came first to one of the documents (1200), or the store failed. Then
     /// nothing was written.
-    fn commit(self: Box<Self>) -> Result<(), QueryError>;
+    fn commit(self: Box<Self>) -> Result<()>;
 }
 
 /// The kind of a write.

@@ -9,7 +9,7 @@ use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use crate::plan::Reuse;
-use crate::{KillSwitch, Parsed, Plan, QueryError, QueryOptions, Source, parse_within};
+use crate::{KillSwitch, Parsed, Plan, QueryOptions, Result, Source, parse_within};
 
 /// Queries that are kept. Beyond it, all are forgotten, and those that are asked come back.
 const STATEMENTS_MAX: usize = 512;
@@ -76,7 +76,7 @@ impl Statements {
     ///
     /// # Errors
     /// As [`parse_within`].
-    pub fn read(&self, text: &str, options: &QueryOptions) -> Result<Arc<Statement>, QueryError> {
+    pub fn read(&self, text: &str, options: &QueryOptions) -> Result<Arc<Statement>> {
         if let Some(known) = self.find(text) {
             return Ok(known);
         }
@@ -131,7 +131,7 @@ impl Statement {
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
-    ) -> Result<Arc<Plan>, QueryError> {
+    ) -> Result<Arc<Plan>> {
         if let Some(reusable) = self.ready(binds, &**source) {
             return Ok(Arc::clone(&reusable.plan));
         }
@@ -156,7 +156,7 @@ impl Statement {
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
-    ) -> Result<Arc<Plan>, QueryError> {
+    ) -> Result<Arc<Plan>> {
         Plan::killable(&self.parsed, binds, source, options, kill).map(Arc::new)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) type Slot = usize;
 /// A row: a value for each variable of the query, null where it is not set yet.
 pub(crate) type Row = Box<[Value]>;
 
-/// The number of elements that of an array must hold.
+/// The number of elements of an array for which a condition must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Quantity {
     All,
@@ -247,7 +247,7 @@ pub(crate) struct IndexAccess {
     /// The fields suffice: documents are not read.
     pub(crate) is_covering: bool,
     pub(crate) filter: Vec<Code>,
-    /// `_id` and not `_key` is what is looked for.
+    /// True for a lookup by `_id`, false for one by `_key`.
     pub(crate) is_by_id: bool,
 }
 
@@ -302,7 +302,7 @@ pub(crate) struct Write {
     pub(crate) new: Slot,
 }
 
-/// An insert, or an update of what is found, for each row.
+/// An insert, or an update of the document that is found, for each row.
 #[derive(Clone, Debug)]
 pub(crate) struct Upsert {
     pub(crate) collection: Collection,

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    /// How far the counter's end of a millisecond may be from the system's: two threads on two
+    /// The distance of the counter's end of a millisecond from the system's: two threads on two
     /// processors read their counters a little apart, and the rate is rounded.
     const APART_MS: u64 = 1;
 

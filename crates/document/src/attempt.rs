@@ -58,7 +58,7 @@ pub fn attempt<T>(
 /// block.
 ///
 /// # Errors
-/// What the transaction or its commit failed with.
+/// The error of the transaction or of its commit.
 pub fn attempt_to_end<T>(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,

@@ -289,7 +289,7 @@ impl Documents {
     /// Removes some garbage. Says whether there may be more.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn remove_garbage(&self) -> Result<bool> {
         self.storage.remove_garbage()
     }

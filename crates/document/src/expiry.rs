@@ -24,7 +24,7 @@ const EXPIRED_AT_ONCE: usize = 200;
 /// epoch), up to a bounded number of each. Returns their number.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn remove_expired(documents: &Arc<Documents>, now_seconds: f64) -> Result<usize> {
     let mut removed = 0;
     for name in documents.database_names() {

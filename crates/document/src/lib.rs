@@ -13,12 +13,12 @@ mod attempt;
 mod changes;
 mod collection;
 mod commit;
+mod contents;
 mod database;
 mod definition;
 mod documents;
 mod error;
 mod expiry;
-mod held;
 mod import;
 mod index;
 mod index_build;
@@ -46,6 +46,7 @@ mod transaction;
 pub use attempt::{ATTEMPTS_MAX, Attempt, attempt, attempt_to_end};
 pub use collection::{Collection, Shape};
 pub use commit::{Commit, Committed, Unfinished};
+pub use contents::contents;
 pub use database::Database;
 pub use definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
@@ -54,7 +55,6 @@ pub use definition::{
 pub use documents::Documents;
 pub use error::{DocumentError, ErrorNumber, GoesOn, Result, StoredRevision};
 pub use expiry::remove_expired;
-pub use held::held;
 pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate, import};
 pub use index::{FieldPath, Index};
 pub use index_build::{create_index, create_index_while, drop_index, find_index};

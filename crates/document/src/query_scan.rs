@@ -158,8 +158,8 @@ impl EntrySource {
         visitor: &mut dyn Visitor,
     ) -> Result<(), QueryError> {
         let mut bytes = Vec::new();
-        while let Some((entry, held)) = self.next(only, index.definition.unique)? {
-            let object = reads.document(shape, document_key(entry, &held))?;
+        while let Some((entry, object)) = self.next(only, index.definition.unique)? {
+            let object = reads.document(shape, document_key(entry, &object))?;
             reads.count_entry();
             if show(shape, &object, &mut bytes, visitor)?.is_break() {
                 break;
@@ -190,8 +190,8 @@ impl EntrySource {
 }
 
 /// The key of the document of an entry.
-fn document_key<'a>(entry: &'a [u8], held: &'a Option<Object>) -> &'a [u8] {
-    match held {
+fn document_key<'a>(entry: &'a [u8], object: &'a Option<Object>) -> &'a [u8] {
+    match object {
         Some(object) => &object.value,
         None => document_of_entry(entry).unwrap_or_default(),
     }
@@ -212,10 +212,10 @@ impl IndexWalk {
         let tally = self.tally.as_deref();
         let reads = Reads { snapshot: &*self.snapshot, table: self.table, tally };
         let is_unique = self.index.definition.unique;
-        let Some((entry, held)) = self.source.next(&self.key, is_unique)? else {
+        let Some((entry, object)) = self.source.next(&self.key, is_unique)? else {
             return Ok(Step::End);
         };
-        let key = document_key(entry, &held);
+        let key = document_key(entry, &object);
         reads.count_entry();
         let found = reads.document(&self.shape, key)?;
         if let Some(keys) = &self.keys {
@@ -263,7 +263,7 @@ impl ValueScan {
         let IndexWalk { snapshot, table, shape, index, tally, source, key, .. } = &mut self.walk;
         let reads = Reads { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
         self.values.clear();
-        let Some((entry, held)) = source.next(key, index.definition.unique)? else {
+        let Some((entry, object)) = source.next(key, index.definition.unique)? else {
             return Ok(false);
         };
         reads.count_entry();
@@ -279,7 +279,7 @@ impl ValueScan {
         }
         if self.values.len() < index.fields.len() {
             // The document has the values that the key has not, or not exactly.
-            let found = reads.document(shape, document_key(entry, &held))?;
+            let found = reads.document(shape, document_key(entry, &object))?;
             let document = Ref::Object(object_of(&found.value)?);
             let value = |path: &[String]| {
                 path.iter().fold(document, |value, name| value.attribute(name)).to_value()

@@ -21,7 +21,7 @@ pub struct Sizes {
 /// Calls `visit` with each document's key and what is stored, in the order of keys.
 ///
 /// # Errors
-/// What the store or `visit` says.
+/// Errors of the store and of `visit`.
 pub fn for_each(
     documents: &Documents,
     shape: &Shape,
@@ -38,7 +38,7 @@ pub fn for_each(
 /// Adds up the sizes of a collection.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn sizes(documents: &Documents, shape: &Shape) -> Result<Sizes> {
     let mut sizes = Sizes::default();
     for_each(documents, shape, |key, object| {

@@ -1,7 +1,7 @@
 //! Numbers that are given out once: of collections, indexes and documents without a key.
 //!
-//! What was given out is not written down each time. A ceiling is, ahead of need, and after a
-//! restart counting goes on from there.
+//! A number that was given out is not written down each time. A ceiling is, ahead of need, and
+//! after a restart counting goes on from there.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -456,7 +456,7 @@ impl Transaction {
     /// one that stands for the one to come.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn reveal(
         &self,
         shape: &Shape,

@@ -31,7 +31,7 @@ impl<T: Send + 'static> Answer<T> {
     /// Waits for the answer. For tools and tests: an event loop must not.
     ///
     /// # Errors
-    /// What the store answers.
+    /// The answer of the store.
     #[inline]
     pub fn wait(self) -> Result<T> {
         match self {
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Answer<T> {
     /// parts of the waiting request.
     ///
     /// # Errors
-    /// What the store answers.
+    /// The answer of the store.
     pub fn wait_for(self, timeline: &mut Timeline) -> Result<T> {
         match self {
             Answer::Now(result) => result,
@@ -108,7 +108,7 @@ impl<T> Arrival<T> {
         Arrival { result, parts, started: None, counts: EngineCounts::default() }
     }
 
-    /// Brings what was measured elsewhere to the request's timeline.
+    /// Brings times that were measured elsewhere to the request's timeline.
     pub fn add_to(&self, timeline: &mut Timeline) {
         if let Some(started) = self.started {
             timeline.stamp_at(Stamp::Started, started);

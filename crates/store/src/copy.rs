@@ -132,7 +132,7 @@ pub fn begin_copy(source: &Source<'_>, to: &dyn Store, tables: &[CopiedTable<'_>
 /// Ends the copy of these tables, done or given up: the next one begins at their first keys.
 ///
 /// # Errors
-/// What the target fails with.
+/// Errors of the target.
 pub fn end_copy(to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
     let notes = Notes::of(to)?;
     tables.iter().try_for_each(|table| notes.remove(table.name))
@@ -143,7 +143,7 @@ pub fn end_copy(to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
 /// them.
 ///
 /// # Errors
-/// What one of the stores fails with; called again, it goes on from there. As [`begin_copy`].
+/// Errors of either store; called again, it goes on from there. As [`begin_copy`].
 pub fn copy(
     source: &Source<'_>,
     to: &dyn Store,

@@ -5,7 +5,7 @@ use std::fmt;
 /// The result of the functions of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Why a store could not do what it was asked to do.
+/// The reason for which a store could not do a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // As of `Value`: it is moved in one place with what a GET found.
 #[repr(u64)]

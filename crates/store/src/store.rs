@@ -103,7 +103,7 @@ pub trait Store: Any + Send + Sync {
     /// in `_total`.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
-    /// Ends the store: what was acknowledged is on disk afterwards.
+    /// Ends the store: all that was acknowledged is on disk afterwards.
     ///
     /// # Errors
     /// If it could not be brought there.

@@ -1,6 +1,6 @@
 //! Casts between types, by AQL's rules: they never fail.
 
-use crate::{ArrayRef, Number, ObjectRef, Ref, Value, json};
+use crate::{Number, Ref, json};
 
 /// As a number: null and false are 0, true is 1, strings are what they spell, the only element of
 /// an array is what it is; all else is 0, or nothing where a string spells no number.
@@ -52,23 +52,10 @@ pub fn write_text(value: Ref<'_>, text: &mut String) {
     }
 }
 
-/// As an array: null is empty, an object is its values, any other value becomes the only element.
-#[must_use]
-pub fn to_array(value: &Value) -> Vec<Value> {
-    match value.view() {
-        Ref::Null => Vec::new(),
-        Ref::Array(ArrayRef::Built(elements)) => elements.to_vec(),
-        Ref::Array(_) => value.elements(),
-        Ref::Object(ObjectRef::Built(_) | ObjectRef::Packed(_)) => {
-            value.members(true).into_iter().map(|(_, member)| member).collect()
-        }
-        _ => vec![value.clone()],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Value;
 
     fn number(json: &str) -> String {
         let value = json::parse_value(json.as_bytes(), json::Limits::default()).unwrap();

@@ -20,8 +20,6 @@ const OBJECT: u8 = 96;
 const END: u8 = 0;
 const MEMBER: u8 = 1;
 
-/// Less than the first byte of every encoding.
-pub const BELOW_ALL: u8 = 0;
 /// Greater than the first byte of every encoding.
 pub const ABOVE_ALL: u8 = 0xff;
 

@@ -27,7 +27,7 @@ mod value;
 mod view;
 mod walk;
 
-pub use cast::{number_of_text, to_array, to_number, to_text, write_text};
+pub use cast::{number_of_text, to_number, to_text, write_text};
 pub use extent::{OverLimit, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
@@ -39,7 +39,7 @@ pub use shared::Shared;
 pub use text::Text;
 pub use value::{Array, Object, Value};
 
-/// What to do about an attribute that an object has twice.
+/// The rule for an attribute that an object has twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
     /// An error, as for documents from outside.

@@ -1,5 +1,5 @@
 //! Numbers: whole ones are exact over the range of 64 bits with and without sign, others are
-//! doubles, and the two compare by what they mean.
+//! doubles, and the two compare by their values.
 
 use std::cmp::Ordering;
 

@@ -43,7 +43,7 @@ impl Shared {
         self.kept_bytes() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
     }
 
-    /// The number of bytes that of memory all holders together keep alive.
+    /// The bytes of memory that all holders together keep alive.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.bytes.len()

@@ -47,7 +47,7 @@ impl Value {
         Array::new(elements).map(|array| Self::Array(Arc::new(array)))
     }
 
-    /// The number of levels that of arrays and objects it has, counted up to one more than
+    /// The number of levels of arrays and objects that it has, counted up to one more than
     /// [`DEPTH_MAX`]: stored documents may have more, all other values have less.
     #[must_use]
     pub fn depth(&self) -> usize {
@@ -76,8 +76,8 @@ impl Value {
         i64::try_from(count).map_or(Self::Null, Self::Int)
     }
 
-    /// The number of bytes that of memory this value keeps, for the limits of a query; what it
-    /// holds several times is counted each time.
+    /// The bytes of memory that this value keeps, for the limits of a query; a part that it has
+    /// several times is counted each time.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>()
@@ -103,7 +103,8 @@ impl Value {
     }
 
     /// Lets go of documents of which it is a small part, by copying that part: for values that
-    /// outlive what they were read from. What others hold as well stays as it is.
+    /// outlive the documents that they were read from. A part that others hold as well stays as it
+    /// is.
     pub fn let_go(&mut self) {
         match self {
             Self::String(text) => text.let_go(),

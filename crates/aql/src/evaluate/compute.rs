@@ -4,7 +4,7 @@ use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
 
 use super::operators::{arithmetic, compare_by, holding, range};
-use crate::QueryError;
+use crate::Result;
 use crate::functions::text;
 use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
@@ -15,7 +15,7 @@ const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
     /// Computes it for a row.
-    pub(crate) fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+    pub(crate) fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
             Self::Path(slot, names) => Ok(path(&row[*slot], names)),
@@ -69,7 +69,7 @@ impl Code {
     }
 
     /// True if it counts as true for a row.
-    pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool, QueryError> {
+    pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool> {
         match self {
             Self::Binary(Binary::And, operands) => {
                 Ok(operands.0.holds(row, run)? && operands.1.holds(row, run)?)
@@ -124,7 +124,7 @@ fn element(value: &Value, place: &Value) -> Value {
 }
 
 /// The values of all of them, which count as memory until the caller frees it.
-fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>, QueryError> {
+fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>> {
     run.memory.take(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
     for code in codes {
@@ -135,7 +135,7 @@ fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value
     Ok(values)
 }
 
-fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value> {
     let before_bytes = run.memory.passing_bytes();
     let mut object = ObjectBuilder::with(Duplicates::First);
     for (name, value) in members {
@@ -161,7 +161,7 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
     Ok(object.finish()?)
 }
 
-fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value, QueryError> {
+fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value> {
     match operator {
         Unary::Not => Ok(Value::Bool(!operand.is_true())),
         Unary::Plus => Ok(Value::number(to_number(operand.view()))),
@@ -174,7 +174,7 @@ fn binary(
     operands: &(Code, Code),
     row: &[Value],
     run: &mut Run,
-) -> Result<Value, QueryError> {
+) -> Result<Value> {
     match operator {
         Binary::And | Binary::Or => {
             let left = operands.0.compute(row, run)?;
@@ -217,7 +217,7 @@ impl Quantity {
         right: &Value,
         row: &[Value],
         run: &mut Run,
-    ) -> Result<bool, QueryError> {
+    ) -> Result<bool> {
         let negated = negated(operator).filter(|_| matches!(self, Self::All));
         Ok(match self {
             // All hold if for none the opposite does.
@@ -235,13 +235,7 @@ impl Quantity {
         })
     }
 
-    fn holds(
-        &self,
-        holding: usize,
-        all: usize,
-        row: &[Value],
-        run: &mut Run,
-    ) -> Result<bool, QueryError> {
+    fn holds(&self, holding: usize, all: usize, row: &[Value], run: &mut Run) -> Result<bool> {
         Ok(match self {
             Self::All => holding == all,
             Self::Any => holding > 0,
@@ -270,12 +264,7 @@ fn negated(operator: Binary) -> Option<Binary> {
 }
 
 /// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.
-fn flatten(
-    list: &Value,
-    levels: usize,
-    elements: &mut Vec<Value>,
-    run: &mut Run,
-) -> Result<(), QueryError> {
+fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>, run: &mut Run) -> Result<()> {
     let count = list.view().as_array().map_or(0, ArrayRef::len);
     // Of the list itself and of what it adds, which grows by half of its room at a time.
     run.memory.take(3 * count * size_of::<Value>())?;
@@ -291,7 +280,7 @@ fn flatten(
 }
 
 impl Expansion {
-    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         run.memory.take(list.own_bytes())?;
@@ -331,7 +320,7 @@ impl Expansion {
 
     /// Nothing if the element is left out, and its projection if there is one.
     #[expect(clippy::option_option, reason = "left out, kept as it is, and kept as another value")]
-    fn project(&self, row: &[Value], run: &mut Run) -> Result<Option<Option<Value>>, QueryError> {
+    fn project(&self, row: &[Value], run: &mut Run) -> Result<Option<Option<Value>>> {
         if let Some(filter) = &self.filter
             && !filter.holds(row, run)?
         {
@@ -343,7 +332,7 @@ impl Expansion {
 }
 
 impl Question {
-    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value, QueryError> {
+    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         let all = list.view().as_array().map_or(0, ArrayRef::len);

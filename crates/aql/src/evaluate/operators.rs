@@ -7,7 +7,7 @@ use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 use crate::functions::{STEP_BYTES, Set, compare, equal, lower, room_for, whole_range};
 use crate::parse::ast::Binary;
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of elements that a range may have that is made in memory.
 const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
@@ -18,7 +18,7 @@ pub(crate) fn compare_by(
     left: Ref<'_>,
     right: Ref<'_>,
     run: &mut Run,
-) -> Result<bool, QueryError> {
+) -> Result<bool> {
     Ok(match operator {
         Binary::Equal => equal(left, right, run)?,
         Binary::NotEqual => !equal(left, right, run)?,
@@ -32,7 +32,7 @@ pub(crate) fn compare_by(
     })
 }
 
-fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool> {
     let Some(list) = list.as_array() else { return Ok(false) };
     for other in list.iter() {
         run.tick()?;
@@ -54,7 +54,7 @@ pub(super) fn holding(
     right: &Value,
     enough: usize,
     run: &mut Run,
-) -> Result<usize, QueryError> {
+) -> Result<usize> {
     let others = right.view().as_array().map_or(0, ArrayRef::len);
     let is_in = matches!(operator, Binary::In | Binary::NotIn);
     let is_long = left.len().saturating_mul(others) >= SET_COMPARISONS_MIN;
@@ -82,7 +82,7 @@ pub(super) fn arithmetic(
     left: Ref<'_>,
     right: Ref<'_>,
     run: &mut Run,
-) -> Result<Value, QueryError> {
+) -> Result<Value> {
     let (left, right) = (to_number(left), to_number(right));
     if matches!(operator, Binary::Divide | Binary::Modulo) && right.is_zero() {
         return run.warn_null(number::DIVISION_BY_ZERO, "division by zero");
@@ -119,7 +119,7 @@ fn whole(number: Number) -> Option<i128> {
     }
 }
 
-fn finite(result: Number, run: &mut Run) -> Result<Value, QueryError> {
+fn finite(result: Number, run: &mut Run) -> Result<Value> {
     if !result.to_double().is_finite() {
         return run.warn_null(number::NUMBER_OUT_OF_RANGE, "number out of range");
     }
@@ -132,7 +132,7 @@ pub(crate) fn range_bounds(left: &Value, right: &Value) -> (i64, i64) {
 }
 
 /// All elements of a range.
-pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value, QueryError> {
+pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value> {
     let (first, last) = range_bounds(left, right);
     if first.abs_diff(last) >= RANGE_ELEMENTS_MAX.unsigned_abs() {
         return Err(range_too_long());
@@ -142,12 +142,7 @@ pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value,
 
 /// True if `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
 /// it is.
-pub(crate) fn like(
-    text: &str,
-    pattern: &str,
-    ignores_case: bool,
-    run: &mut Run,
-) -> Result<bool, QueryError> {
+pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool, run: &mut Run) -> Result<bool> {
     if ignores_case {
         let (text, pattern) = (lower(run, text)?, lower(run, pattern)?);
         return like(&text, &pattern, false, run);
@@ -198,7 +193,7 @@ enum Part {
 }
 
 /// Goes back to the last `%` only, so that the time is at most the product of the lengths.
-fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool, QueryError> {
+fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool> {
     let (mut rest, mut part) = (text.chars(), 0);
     let mut retry = None;
     while let Some(next) = rest.clone().next() {

@@ -16,7 +16,7 @@ use crate::functions::{STEP_BYTES, text};
 use crate::parse::ast::Binary;
 use crate::regexes::Expression;
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 use stepping::{Search, Stepping};
 
@@ -31,11 +31,7 @@ const WHOLE_STEPS_MAX: usize = 8 * STEPS_MAX;
 const SEARCH_NS_MAX: u64 = 10_000_000_000;
 
 /// True if the expression matches a part of the text.
-pub(crate) fn is_match(
-    expression: &Arc<Expression>,
-    own: &str,
-    run: &mut Run,
-) -> Result<bool, QueryError> {
+pub(crate) fn is_match(expression: &Arc<Expression>, own: &str, run: &mut Run) -> Result<bool> {
     if expression.steps(own.len()) <= STEPS_MAX {
         run.tick_by(1 + own.len() / STEP_BYTES)?;
         return Ok(expression.regex().is_match(own));
@@ -44,11 +40,7 @@ pub(crate) fn is_match(
 }
 
 /// The groups of a match that was found.
-pub(crate) fn captures(
-    expression: &Expression,
-    own: &str,
-    found: Match,
-) -> Result<Captures, QueryError> {
+pub(crate) fn captures(expression: &Expression, own: &str, found: Match) -> Result<Captures> {
     if expression.steps(found.len()) > WHOLE_STEPS_MAX {
         return Err(too_long("the groups of a match"));
     }
@@ -92,7 +84,7 @@ impl<'t> Matches<'t> {
     }
 
     /// The next match. An empty one does not follow another match at once.
-    pub(crate) fn next(&mut self, run: &mut Run) -> Result<Option<Match>, QueryError> {
+    pub(crate) fn next(&mut self, run: &mut Run) -> Result<Option<Match>> {
         while let Some(from) = self.from {
             if self.begun.elapsed_ns() > SEARCH_NS_MAX {
                 return Err(too_long("all matches"));
@@ -118,7 +110,7 @@ impl<'t> Matches<'t> {
         self.own.get(at..)?.chars().next().map(|character| at + character.len_utf8())
     }
 
-    fn search(&mut self, from: usize, run: &mut Run) -> Result<Option<Match>, QueryError> {
+    fn search(&mut self, from: usize, run: &mut Run) -> Result<Option<Match>> {
         let left = self.own.len() - from;
         if let Some(stepping) = &mut self.stepping {
             match stepping.search(self.own, from, run)? {
@@ -141,7 +133,7 @@ pub(super) fn matches(
     left: &Value,
     right: &Value,
     run: &mut Run,
-) -> Result<Value, QueryError> {
+) -> Result<Value> {
     let is_negative = matches!(operator, Binary::NotLike | Binary::NotRegex);
     let own = text(run, left)?;
     let holds = if matches!(operator, Binary::Like | Binary::NotLike) {

@@ -5,7 +5,7 @@ use pellucid_value::json;
 use crate::parse::ast::{Binary, Unary};
 use crate::tree::{Code, Name, Quantity, Slot};
 
-/// The number of characters that of a constant are shown.
+/// The number of characters of a constant that are shown.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 /// Bytes in which there are at least that many and one more.
 const SHOWN_BYTES_MAX: usize = 4 * SHOWN_CHARACTERS_MAX + 4;

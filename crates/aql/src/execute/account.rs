@@ -1,5 +1,5 @@
-//! The work of each node of a plan, and which of them took the time and why: the account of a query
-//! that was slow has to name something that its author can change.
+//! The work of each node of a plan, and the node that took longest with the reason: the account of
+//! a slow query has to name something that its author can change.
 
 use pellucid_value::{ObjectBuilder, Value};
 
@@ -83,7 +83,7 @@ impl Execution {
     }
 }
 
-/// Why a node takes as long as it does.
+/// The reason for the time that a node takes.
 fn reason(node: &Node, account: &NodeAccount) -> String {
     let (rows, seen) = (account.rows, account.rows + account.filtered);
     match &node.kind {

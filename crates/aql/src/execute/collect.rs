@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pellucid_value::{Number, ObjectBuilder, Value, compare, index_key, to_number};
 
 use super::rows::{AllRows, Upstream, bytes_of_copy};
-use crate::QueryError;
+use crate::Result;
 use crate::aggregator::Aggregator;
 use crate::functions;
 use crate::run::Run;
@@ -44,7 +44,7 @@ pub(super) fn rows(
     upstream: &mut impl Upstream,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let all = match all {
         Some(all) => all,
         none => none.insert(groups(collect, around, upstream, run)?.into_iter()),
@@ -58,7 +58,7 @@ fn groups(
     around: &Row,
     upstream: &mut impl Upstream,
     run: &mut Run,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
     let new_group = || Group {
         row: around.clone(),
@@ -128,7 +128,7 @@ fn groups(
     Ok(rows)
 }
 
-fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value, QueryError> {
+fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value> {
     match into {
         Into::Value(code) => code.compute(row, run),
         Into::Variables(variables) => {
@@ -212,7 +212,7 @@ impl Total {
         0
     }
 
-    fn finish(self, aggregator: Aggregator, run: &mut Run) -> Result<Value, QueryError> {
+    fn finish(self, aggregator: Aggregator, run: &mut Run) -> Result<Value> {
         Ok(match self {
             Self::Count(count) => Value::Int(i64::try_from(count).unwrap_or(i64::MAX)),
             Self::Extreme(extreme) => extreme.unwrap_or_default(),
@@ -242,7 +242,7 @@ impl Total {
 }
 
 /// The value of an aggregate that needs all values at once.
-fn aggregate(aggregator: Aggregator, values: Value, run: &mut Run) -> Result<Value, QueryError> {
+fn aggregate(aggregator: Aggregator, values: Value, run: &mut Run) -> Result<Value> {
     let name = match aggregator {
         Aggregator::StddevPopulation => "STDDEV_POPULATION",
         Aggregator::StddevSample => "STDDEV_SAMPLE",

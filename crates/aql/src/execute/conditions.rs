@@ -1,7 +1,7 @@
 //! The filter of a scan, asked of documents where they lie, so that those that it leaves out are
 //! never copied.
 //!
-//! A comparison of an attribute with what is known is made on the packed bytes. Any other condition
+//! A comparison of an attribute with a known value is made on the packed bytes. Any other condition
 //! is computed on an object with no more in it than the attributes that it reads.
 
 use std::ops::ControlFlow;
@@ -15,9 +15,9 @@ use crate::evaluate::compare_by;
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
-use crate::{QueryError, Visitor, number};
+use crate::{QueryError, Result, Visitor, number};
 
-/// A filter for documents, of which only what is needed is read.
+/// A filter for documents, of which only the needed attributes are read.
 pub(super) struct Conditions {
     slot: Slot,
     quick: Vec<Quick>,
@@ -30,7 +30,7 @@ pub(super) struct Conditions {
     whole: Vec<Code>,
 }
 
-/// A comparison of an attribute with what is known.
+/// A comparison of an attribute with a known value.
 struct Quick {
     names: Vec<Arc<str>>,
     operator: Binary,
@@ -42,7 +42,7 @@ struct Quick {
 }
 
 impl Quick {
-    fn holds(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+    fn holds(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool> {
         let (first, rest) = self.names.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
         let object = document.as_object();
         let value = object.and_then(|object| object.get_near(first, &mut self.place));
@@ -54,12 +54,7 @@ impl Quick {
 }
 
 impl Conditions {
-    pub(super) fn new(
-        slot: Slot,
-        filter: &[Code],
-        row: &Row,
-        run: &mut Run,
-    ) -> Result<Self, QueryError> {
+    pub(super) fn new(slot: Slot, filter: &[Code], row: &Row, run: &mut Run) -> Result<Self> {
         let mut conditions = Self {
             slot,
             quick: Vec::new(),
@@ -87,7 +82,7 @@ impl Conditions {
     }
 
     /// True if all holds that can be asked of a document as it lies in the store.
-    pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+    pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool> {
         for quick in &mut self.quick {
             if !quick.holds(document, run)? {
                 return Ok(false);
@@ -107,12 +102,12 @@ impl Conditions {
     }
 
     /// True if the rest holds for a row that has the document.
-    pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool, QueryError> {
+    pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool> {
         all_hold(&self.whole, row, run)
     }
 }
 
-fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool, QueryError> {
+fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool> {
     for code in codes {
         if !code.holds(row, run)? {
             return Ok(false);
@@ -121,7 +116,7 @@ fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool, QueryError
     Ok(true)
 }
 
-fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Quick>, QueryError> {
+fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Quick>> {
     use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
     let Code::Binary(operator, operands) = code else { return Ok(None) };
     if !matches!(
@@ -147,7 +142,7 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
     Ok(None)
 }
 
-/// True if a path leads to what is the same in a document as it lies in the store.
+/// True if a path leads to a value that a stored document has as it is shown.
 fn is_as_stored(names: &[Arc<str>]) -> bool {
     names.first().is_some_and(|first| !matches!(&**first, "_id" | "_rev"))
 }
@@ -198,7 +193,7 @@ impl Gathering<'_> {
     pub(super) fn take(
         &mut self,
         document_bytes: usize,
-        open: impl FnOnce() -> Result<Value, QueryError>,
+        open: impl FnOnce() -> Result<Value>,
     ) -> ControlFlow<()> {
         match self.row_with(document_bytes, open) {
             Ok(()) => self.go_on(),
@@ -209,8 +204,8 @@ impl Gathering<'_> {
     fn row_with(
         &mut self,
         document_bytes: usize,
-        open: impl FnOnce() -> Result<Value, QueryError>,
-    ) -> Result<(), QueryError> {
+        open: impl FnOnce() -> Result<Value>,
+    ) -> Result<()> {
         let bytes = bytes_of_copy(self.row) + document_bytes;
         self.run.memory.take_for_batch(bytes)?;
         let mut row = self.row.clone();

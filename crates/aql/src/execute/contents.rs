@@ -6,7 +6,7 @@ use pellucid_value::{Ref, Value};
 
 use super::rows::BATCH_ROWS;
 use crate::run::Run;
-use crate::{CollectionId, QueryError, Visitor};
+use crate::{CollectionId, QueryError, Result, Visitor};
 
 /// Takes documents as they are.
 struct All<'a> {
@@ -33,7 +33,7 @@ impl Visitor for All<'_> {
 }
 
 /// All documents of a collection.
-pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>> {
     let mut scan = run.source.scan(collection)?;
     run.stats.cursors_created += 1;
     let before_bytes = run.memory.passing_bytes();

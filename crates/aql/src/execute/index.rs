@@ -12,7 +12,8 @@ use super::walk::Walk;
 use crate::run::Run;
 use crate::tree::{Code, IndexAccess, Match, Row};
 use crate::{
-    FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Scan, Visitor, number,
+    FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Result, Scan, Visitor,
+    number,
 };
 
 /// The memory that each place that is looked up takes, about, for each field that is compared.
@@ -22,7 +23,7 @@ const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
 /// The number of ranges of an index that one row may ask for.
 const RANGES_MAX: usize = 100_000;
 
-/// A row, and how far it is with what it asks for.
+/// A row, and its place among its lookups.
 pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,
@@ -48,7 +49,7 @@ pub(super) fn rows(
     upstream: impl Upstream,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let begin = |row: Row, run: &mut Run| {
         run.tick()?;
         let before_bytes = run.memory.passing_bytes();
@@ -67,7 +68,7 @@ pub(super) fn rows(
 }
 
 /// The request of a row to the index, which counts as memory from here on.
-fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>, QueryError> {
+fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>> {
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {
         let values = match found {
@@ -89,7 +90,7 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lo
         let key = |equal: &Vec<Value>| key_of(equal.first()?, access).map(Lookup::Key);
         return Ok(equals.iter().filter_map(key).collect());
     }
-    let mut bound = |side: &Option<(Code, bool)>| -> Result<Bound<Value>, QueryError> {
+    let mut bound = |side: &Option<(Code, bool)>| -> Result<Bound<Value>> {
         Ok(match side {
             Some((code, true)) => Bound::Included(code.compute(row, run)?),
             Some((code, false)) => Bound::Excluded(code.compute(row, run)?),
@@ -112,7 +113,7 @@ pub(super) fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
 }
 
 /// The elements of a list in their order, each once.
-fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>> {
     let Some(elements) = list.view().as_array() else { return Ok(Vec::new()) };
     if elements.len() > RANGES_MAX {
         return Err(too_many());
@@ -143,7 +144,7 @@ impl Current {
         run: &mut Run,
         want: usize,
         out: &mut Vec<Row>,
-    ) -> Result<bool, QueryError> {
+    ) -> Result<bool> {
         if self.scan.is_none() {
             match self.lookups.pop_front() {
                 None => return Ok(false),
@@ -181,7 +182,7 @@ impl Current {
         access: &IndexAccess,
         run: &mut Run,
         out: &mut Vec<Row>,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         run.stats.seeks += 1;
         let Some(document) = run.source.document(access.collection.id, key)? else { return Ok(()) };
         run.stats.scanned_index += 1;
@@ -200,7 +201,7 @@ impl Current {
     }
 }
 
-fn begin(access: &IndexAccess, range: IndexRange, run: &mut Run) -> Result<Entries, QueryError> {
+fn begin(access: &IndexAccess, range: IndexRange, run: &mut Run) -> Result<Entries> {
     run.check()?;
     run.stats.seeks += 1;
     run.stats.cursors_created += 1;
@@ -221,7 +222,7 @@ fn fields(
     run: &mut Run,
     want: usize,
     out: &mut Vec<Row>,
-) -> Result<bool, QueryError> {
+) -> Result<bool> {
     let most = BATCH_ROWS;
     let mut gathering =
         Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };

@@ -1,7 +1,7 @@
 //! No more than a number of rows.
 
 use super::rows::{BATCH_ROWS, Upstream};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 use crate::tree::Row;
 
@@ -20,7 +20,7 @@ pub(super) fn rows(
     upstream: &mut impl Upstream,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     if counts.is_done {
         return Ok(Vec::new());
     }

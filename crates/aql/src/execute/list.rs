@@ -8,9 +8,9 @@ use crate::evaluate::range_bounds;
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
-/// A row, and what is left of its elements.
+/// A row, and the rest of its elements.
 pub(super) type Current = (Row, Elements);
 
 pub(super) enum Elements {
@@ -50,7 +50,7 @@ pub(super) fn rows(
     upstream: impl Upstream,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let begin = |row: Row, run: &mut Run| {
         let elements = elements(list, &row, run)?;
         Ok((row, elements))
@@ -73,7 +73,7 @@ pub(super) fn rows(
     })
 }
 
-fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements, QueryError> {
+fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements> {
     if let Code::Binary(Binary::Range, operands) = list {
         let left = operands.0.compute(row, run)?;
         let right = operands.1.compute(row, run)?;

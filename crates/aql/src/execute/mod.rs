@@ -30,7 +30,7 @@ use rows::BATCH_ROWS;
 
 use crate::run::{Run, Stats, Warning};
 use crate::tree::Row;
-use crate::{KillSwitch, Plan, QueryError, QueryOptions, Source};
+use crate::{KillSwitch, Plan, QueryOptions, Result, Source};
 
 /// A query that runs. It gives its result in pieces and keeps its place between them.
 pub struct Execution {
@@ -91,8 +91,8 @@ impl Execution {
     /// writes has written, and all of it, when the first values are there.
     ///
     /// # Errors
-    /// What ended the query; there is no more to come then, and nothing was written.
-    pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+    /// The error that ended the query; there is no more to come then, and nothing was written.
+    pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
         let next = self.next_to_keep(most)?;
         self.free_kept();
         Ok(next)
@@ -103,11 +103,7 @@ impl Execution {
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub fn next_within(
-        &mut self,
-        most: usize,
-        bytes_max: usize,
-    ) -> Result<(Vec<Value>, bool), QueryError> {
+    pub fn next_within(&mut self, most: usize, bytes_max: usize) -> Result<(Vec<Value>, bool)> {
         self.run.timing.go_on();
         let filled = self.fill(most, bytes_max);
         self.run.timing.pause();
@@ -145,7 +141,7 @@ impl Execution {
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool), QueryError> {
+    pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
         self.next_within(most, usize::MAX)
     }
 
@@ -161,7 +157,7 @@ impl Execution {
         self.run.memory.taken_bytes()
     }
 
-    fn fill(&mut self, most: usize, bytes_max: usize) -> Result<(), QueryError> {
+    fn fill(&mut self, most: usize, bytes_max: usize) -> Result<()> {
         let writes = self.plan.is_modification();
         if !writes {
             // What is there already is not given either, once it is killed; but what was written

@@ -11,7 +11,7 @@ use super::walk::Walk;
 use super::{collect, index, limit, list, scan, sort, upsert, write};
 use crate::run::Run;
 use crate::tree::{Node, NodeKind, Pipeline, Row};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of rows that a node is asked for at least where some of them may be left out.
 const BATCH_ROWS_MIN: usize = 16;
@@ -96,7 +96,7 @@ pub(super) struct Nodes<'a> {
 impl Upstream for Nodes<'_> {
     /// The next rows of the last node, `want` at most; none at its end. Nodes that go through rows
     /// one by one are not called by each other: there may be thousands of them.
-    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
         let is_step = |node: &&Node| node.kind.is_step();
         let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
         if first == self.nodes.len() {
@@ -134,7 +134,7 @@ impl Upstream for Nodes<'_> {
         row: &Row,
         run: &mut Run,
         accepts: impl Fn(&Value) -> bool,
-    ) -> Result<Option<Value>, QueryError> {
+    ) -> Result<Option<Value>> {
         let mut runs = NodeRun::all(&subquery.nodes, row);
         let mut nodes = Nodes { nodes: &subquery.nodes, runs: &mut runs };
         let (mut returned, before_bytes) = (HashSet::new(), run.memory.passing_bytes());
@@ -151,7 +151,7 @@ impl Upstream for Nodes<'_> {
 
 impl Nodes<'_> {
     /// As [`Self::rows`], for a node that is called.
-    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError> {
+    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
         let (Some((node, nodes)), Some((own, runs))) =
             (self.nodes.split_last(), self.runs.split_last_mut())
         else {
@@ -173,14 +173,14 @@ impl Nodes<'_> {
         Ok(rows)
     }
 
-    /// The next values that the query returns, which count as memory until whoever asked frees it;
+    /// The next values that the query returns, which count as memory until the caller frees it;
     /// nothing at its end.
     pub(super) fn values(
         &mut self,
         run: &mut Run,
         want: usize,
         returned: &mut HashSet<Vec<u8>>,
-    ) -> Result<Option<Vec<ResultValue>>, QueryError> {
+    ) -> Result<Option<Vec<ResultValue>>> {
         let Some((Node { kind: NodeKind::Return { code, is_distinct }, .. }, nodes)) =
             self.nodes.split_last()
         else {
@@ -238,7 +238,7 @@ fn produce(
     mut upstream: Nodes<'_>,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     Ok(match (&node.kind, &mut own.state) {
         (NodeKind::Singleton, State::Singleton(row)) => row.take().into_iter().collect(),
         (NodeKind::EnumerateCollection { collection, slot, filter }, State::Scan(walk)) => {
@@ -271,12 +271,7 @@ fn produce(
 }
 
 /// Has a node compute something for each row, or leave some out.
-fn step(
-    node: &Node,
-    own: &mut NodeRun,
-    mut rows: Vec<Row>,
-    run: &mut Run,
-) -> Result<Vec<Row>, QueryError> {
+fn step(node: &Node, own: &mut NodeRun, mut rows: Vec<Row>, run: &mut Run) -> Result<Vec<Row>> {
     match &node.kind {
         NodeKind::Calculation { slot, code } => {
             let outer_bytes = run.memory.begin_batch();
@@ -306,11 +301,7 @@ fn step(
 }
 
 /// The result of a subquery for a row.
-pub(crate) fn subquery(
-    pipeline: &Pipeline,
-    row: &[Value],
-    run: &mut Run,
-) -> Result<Value, QueryError> {
+pub(crate) fn subquery(pipeline: &Pipeline, row: &[Value], run: &mut Run) -> Result<Value> {
     run.depth += 1;
     let row: Row = row.into();
     let mut runs = NodeRun::all(&pipeline.nodes, &row);

@@ -11,7 +11,7 @@ use super::nodes::named;
 use crate::plan::Plan;
 use crate::run::{LIGHT_BYTES_MAX, LIGHT_DOCUMENTS_MAX, Stats};
 use crate::tree::{Code, IndexAccess, Match, Node, NodeKind, Slot};
-use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Source, Visitor, number};
+use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Result, Source, Visitor, number};
 
 /// The result of such a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +36,14 @@ struct Point<'a> {
 /// that must not be held up; then `out` is as before. It is asked without limits of time.
 ///
 /// # Errors
-/// What ended the query.
+/// The error that ended the query.
 pub fn write_point(
     plan: &Plan,
     bind_variables: &Value,
     source: &dyn Source,
     values_max: usize,
     out: &mut Vec<u8>,
-) -> Result<Option<PointResult>, QueryError> {
+) -> Result<Option<PointResult>> {
     let Some(point) = point_of(&plan.pipeline.nodes) else { return Ok(None) };
     let mut equal = Vec::with_capacity(point.access.matches.len());
     for found in &point.access.matches {
@@ -115,7 +115,7 @@ impl Point<'_> {
         equal: Vec<Value>,
         source: &dyn Source,
         writer: &mut Writer<'_>,
-    ) -> Result<Stats, QueryError> {
+    ) -> Result<Stats> {
         let access = self.access;
         let mut stats = Stats::default();
         if writer.limit == 0 {

@@ -2,7 +2,7 @@
 
 use pellucid_value::Value;
 
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 use crate::tree::{Pipeline, Row};
 
@@ -12,7 +12,7 @@ pub(super) const BATCH_ROWS: usize = 1000;
 /// The node before, with those before it.
 pub(super) trait Upstream {
     /// Its next rows, `want` at most; none at its end.
-    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>, QueryError>;
+    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>>;
 
     /// The first value of a subquery for a row that is accepted.
     fn first_value(
@@ -20,14 +20,14 @@ pub(super) trait Upstream {
         row: &Row,
         run: &mut Run,
         accepts: impl Fn(&Value) -> bool,
-    ) -> Result<Option<Value>, QueryError>;
+    ) -> Result<Option<Value>>;
 
     /// Calls `take` with all its rows.
     fn each(
         &mut self,
         run: &mut Run,
-        mut take: impl FnMut(Row, &mut Run) -> Result<(), QueryError>,
-    ) -> Result<(), QueryError> {
+        mut take: impl FnMut(Row, &mut Run) -> Result<()>,
+    ) -> Result<()> {
         loop {
             let rows = self.rows(run, BATCH_ROWS)?;
             if rows.is_empty() {
@@ -48,8 +48,8 @@ pub(super) fn next_of(
     all: &mut AllRows,
     run: &mut Run,
     want: usize,
-    begin: impl FnOnce(&mut Run) -> Result<Vec<Row>, QueryError>,
-) -> Result<Vec<Row>, QueryError> {
+    begin: impl FnOnce(&mut Run) -> Result<Vec<Row>>,
+) -> Result<Vec<Row>> {
     let all = match all {
         Some(all) => all,
         none => none.insert(begin(run)?.into_iter()),
@@ -64,7 +64,7 @@ pub(super) fn size_of_row(row: &Row) -> usize {
     size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
 }
 
-/// The memory that a copy of a row takes: what its variables hold is not copied.
+/// The memory that a copy of a row takes: the values of its variables are not copied.
 pub(super) fn bytes_of_copy(row: &Row) -> usize {
     size_of::<Row>() + size_of_val::<[Value]>(row)
 }

@@ -5,7 +5,7 @@ use super::rows::Upstream;
 use super::walk::Walk;
 use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
-use crate::{CollectionId, QueryError, Scan};
+use crate::{CollectionId, Result, Scan};
 
 /// The number of documents that are looked at between two looks at whether the query should end.
 const CHECK_DOCUMENTS: usize = 4096;
@@ -23,7 +23,7 @@ pub(super) fn rows(
     upstream: impl Upstream,
     run: &mut Run,
     want: usize,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let begin = |row: Row, run: &mut Run| {
         run.stats.cursors_created += 1;
         let scan = run.source.scan(collection)?;
@@ -35,12 +35,7 @@ pub(super) fn rows(
 
 impl Current {
     /// Goes on with the scan until there are enough rows, and says whether there may be more.
-    fn advance(
-        &mut self,
-        run: &mut Run,
-        want: usize,
-        out: &mut Vec<Row>,
-    ) -> Result<bool, QueryError> {
+    fn advance(&mut self, run: &mut Run, want: usize, out: &mut Vec<Row>) -> Result<bool> {
         run.check()?;
         let (seen, more) = gather(
             self.scan.as_mut(),
@@ -62,7 +57,7 @@ pub(super) fn gather(
     (want, most): (usize, usize),
     run: &mut Run,
     out: &mut Vec<Row>,
-) -> Result<(usize, bool), QueryError> {
+) -> Result<(usize, bool)> {
     let mut gathering =
         Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut gathering)?;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use pellucid_value::{Value, compare};
 
 use super::rows::{Upstream, size_of_row};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 use crate::tree::{Code, Row};
 
@@ -25,7 +25,7 @@ pub(super) fn sorted(
     limit: Option<usize>,
     upstream: &mut impl Upstream,
     run: &mut Run,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let by_keys = |left: &Keyed, right: &Keyed| {
         let both = left.keys.iter().zip(&right.keys).zip(keys);
         both.map(|((left, right), (_, is_descending))| {

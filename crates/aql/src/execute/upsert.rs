@@ -1,5 +1,5 @@
-//! An insert, or an update of what is found, for each row. What the query itself has written
-//! before is found, too.
+//! An insert, or an update of the document that is found, for each row. A document that the query
+//! itself has written before is found, too.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::write::add;
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::tree::{Code, Row, Upsert};
-use crate::{QueryError, WriteKind};
+use crate::{Result, WriteKind};
 
 /// The memory that a document that was written takes beside itself and its keys.
 const OVERLAY_BYTES: usize = 256;
@@ -28,7 +28,7 @@ pub(super) fn written<U: Upstream>(
     upsert: &Upsert,
     upstream: &mut U,
     run: &mut Run,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let mut overlay = Overlay::default();
     let equalities = equalities(upsert);
     let mut written = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn written<U: Upstream>(
     Ok(written)
 }
 
-/// The attributes and what they should equal, if the condition asks for nothing else.
+/// The attributes and the values that they should equal, if the condition asks for nothing else.
 fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     let (slot, condition) = &upsert.condition;
     let mut open = vec![condition];
@@ -62,11 +62,7 @@ fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     Some(equalities)
 }
 
-fn encoded<'a>(
-    codes: impl Iterator<Item = &'a Code>,
-    row: &Row,
-    run: &mut Run,
-) -> Result<Vec<u8>, QueryError> {
+fn encoded<'a>(codes: impl Iterator<Item = &'a Code>, row: &Row, run: &mut Run) -> Result<Vec<u8>> {
     let (mut key, before_bytes) = (Vec::new(), run.memory.passing_bytes());
     for code in codes {
         let value = code.compute(row, run)?;
@@ -85,7 +81,7 @@ impl Overlay {
         equalities: Option<&[(&Code, &Code)]>,
         row: &mut Row,
         run: &mut Run,
-    ) -> Result<bool, QueryError> {
+    ) -> Result<bool> {
         let found = self.find::<U>(upsert, equalities, row, run)?;
         let collection = upsert.collection.id;
         let done = match found {
@@ -122,7 +118,7 @@ impl Overlay {
         equalities: Option<&[(&Code, &Code)]>,
         row: &mut Row,
         run: &mut Run,
-    ) -> Result<Option<Value>, QueryError> {
+    ) -> Result<Option<Value>> {
         let (slot, condition) = &upsert.condition;
         let candidates: Vec<&Value> = match equalities {
             Some(equalities) => {
@@ -149,7 +145,7 @@ impl Overlay {
         upsert: &Upsert,
         row: &Row,
         run: &mut Run,
-    ) -> Result<Option<Value>, QueryError> {
+    ) -> Result<Option<Value>> {
         let is_other = |document: &Value| {
             let key = document.attribute("_key");
             !key.as_str().is_some_and(|key| self.documents.contains_key(key))

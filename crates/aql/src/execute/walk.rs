@@ -1,7 +1,7 @@
 //! The common part of scans, indexes and lists: rows for each row of the node before.
 
 use super::rows::{BATCH_ROWS, Upstream};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 use crate::tree::Row;
 
@@ -24,9 +24,9 @@ impl<T> Walk<T> {
         mut upstream: impl Upstream,
         run: &mut Run,
         want: usize,
-        mut begin: impl FnMut(Row, &mut Run) -> Result<T, QueryError>,
-        mut advance: impl FnMut(&mut T, &mut Run, usize, &mut Vec<Row>) -> Result<bool, QueryError>,
-    ) -> Result<Vec<Row>, QueryError> {
+        mut begin: impl FnMut(Row, &mut Run) -> Result<T>,
+        mut advance: impl FnMut(&mut T, &mut Run, usize, &mut Vec<Row>) -> Result<bool>,
+    ) -> Result<Vec<Row>> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
         // Large rows come in smaller batches.

@@ -8,7 +8,7 @@ use super::rows::{Upstream, size_of_row};
 use crate::run::{Run, WRITES_MAX};
 use crate::tree;
 use crate::tree::Row;
-use crate::{QueryError, Write, WriteKind, WriteOptions, Written, number};
+use crate::{QueryError, Result, Write, WriteKind, WriteOptions, Written, number};
 
 /// Errors of these numbers are about one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
@@ -22,7 +22,7 @@ pub(super) fn written(
     write: &tree::Write,
     upstream: &mut impl Upstream,
     run: &mut Run,
-) -> Result<Vec<Row>, QueryError> {
+) -> Result<Vec<Row>> {
     let mut written = Vec::new();
     upstream.each(run, |mut row, run| {
         if let Some(done) = one(write, &row, run)? {
@@ -37,7 +37,7 @@ pub(super) fn written(
 }
 
 /// Writes what a row says; nothing if that failed and failures do not matter.
-fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>, QueryError> {
+fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>> {
     let named = write.document.compute(row, run)?;
     let with = write.with.as_ref().map(|with| with.compute(row, run)).transpose()?;
     let null = Value::Null;
@@ -56,7 +56,7 @@ pub(super) fn add(
     named: &Value,
     document: &Value,
     run: &mut Run,
-) -> Result<Option<Written>, QueryError> {
+) -> Result<Option<Written>> {
     run.tick()?;
     if document.depth() > DEPTH_MAX {
         let document = document.attribute("_id").as_str().map(str::to_owned);
@@ -112,7 +112,7 @@ pub(super) fn add(
 }
 
 /// The key of the document that a write is about; none for inserts.
-fn key_of(kind: WriteKind, named: &Value) -> Result<Option<String>, QueryError> {
+fn key_of(kind: WriteKind, named: &Value) -> Result<Option<String>> {
     if kind == WriteKind::Insert {
         return Ok(None);
     }

@@ -8,7 +8,7 @@ use super::function::{
 use super::make::{ListMaker, TextMaker, pieces, too_deep};
 use super::set::{Set, equal};
 use super::sets::once;
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -38,7 +38,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The number of elements that `RANGE` may give.
 const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
-fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (list, more) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
         return wrong(run, "APPEND");
@@ -58,7 +58,7 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 /// The place of the first element that is equal.
-fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize>, QueryError> {
+fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize>> {
     let Some(elements) = list.view().as_array() else { return Ok(None) };
     for (place, other) in elements.iter().enumerate() {
         run.tick()?;
@@ -69,21 +69,16 @@ fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize
     Ok(None)
 }
 
-fn push(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn push(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     add(run, arguments, "PUSH", false)
 }
 
-fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     add(run, arguments, "UNSHIFT", true)
 }
 
 /// The array with another element at its front or end; if it must be new, only where none is equal.
-fn add(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    is_front: bool,
-) -> Result<Value, QueryError> {
+fn add(run: &mut Run, arguments: &[Value], name: &str, is_front: bool) -> Result<Value> {
     let (list, element) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
         return wrong(run, name);
@@ -103,11 +98,7 @@ fn add(
 }
 
 /// The elements in these places.
-fn within(
-    run: &mut Run,
-    list: &Value,
-    places: std::ops::Range<usize>,
-) -> Result<Value, QueryError> {
+fn within(run: &mut Run, list: &Value, places: std::ops::Range<usize>) -> Result<Value> {
     let mut elements = ListMaker::with_room(run, places.len())?;
     for place in places {
         elements.push(list.nth(place))?;
@@ -116,12 +107,7 @@ fn within(
 }
 
 /// The array without its first or last element.
-fn without(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    is_first: bool,
-) -> Result<Value, QueryError> {
+fn without(run: &mut Run, arguments: &[Value], name: &str, is_first: bool) -> Result<Value> {
     if arguments[0] == Value::Null {
         return Ok(Value::Null);
     }
@@ -133,14 +119,14 @@ fn without(
     within(run, &arguments[0], places)
 }
 
-fn place(run: &mut Run, arguments: &[Value], name: &str, place: i64) -> Result<Value, QueryError> {
+fn place(run: &mut Run, arguments: &[Value], name: &str, place: i64) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, name);
     }
     Ok(arguments[0].element(place))
 }
 
-fn nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "NTH");
     }
@@ -148,7 +134,7 @@ fn nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(if place < 0 { Value::Null } else { arguments[0].element(place) })
 }
 
-fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "FLATTEN");
     }
@@ -163,7 +149,7 @@ fn flatten_into(
     depth: i64,
     level: usize,
     elements: &mut ListMaker<'_>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     if level > packed::DEPTH_MAX {
         return Err(too_deep());
     }
@@ -178,7 +164,7 @@ fn flatten_into(
     Ok(())
 }
 
-fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SLICE");
     }
@@ -198,7 +184,7 @@ fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     within(run, &arguments[0], places)
 }
 
-fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if is_array(&arguments[0]) {
         let length = elements_of(&arguments[0]);
         let mut elements = ListMaker::with_room(run, length)?;
@@ -216,7 +202,7 @@ fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     reversed.finish()
 }
 
-fn position(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn position(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "POSITION");
     }
@@ -228,7 +214,7 @@ fn position(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     })
 }
 
-fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let number = |value: &Value| pellucid_value::to_number(value.view()).to_double();
     if arguments.len() == 2 {
         let (from, to) = (whole(&arguments[0]), whole(&arguments[1]));
@@ -255,7 +241,7 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 
 /// The whole numbers from one to the other, both included, upwards or downwards: fewer than the
 /// caller allows.
-pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value, QueryError> {
+pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value> {
     let steps = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
     let mut elements = ListMaker::with_room(run, steps.saturating_add(1))?;
     let (least, greatest) = (from.min(to), from.max(to));
@@ -268,7 +254,7 @@ pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value, Qu
     elements.finish()
 }
 
-fn length(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn length(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     use pellucid_value::Ref;
     Ok(Value::count(match arguments[0].view() {
         Ref::Null | Ref::Bool(false) => 0,
@@ -284,8 +270,8 @@ fn length(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 fn retained(
     run: &mut Run,
     list: &Value,
-    mut goes: impl FnMut(&Value, &mut Run) -> Result<bool, QueryError>,
-) -> Result<Value, QueryError> {
+    mut goes: impl FnMut(&Value, &mut Run) -> Result<bool>,
+) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     for element in list.each() {
         elements.run.tick()?;
@@ -296,7 +282,7 @@ fn retained(
     elements.finish()
 }
 
-fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "REMOVE_VALUE");
     }
@@ -308,7 +294,7 @@ fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
     })
 }
 
-fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if arguments[1] == Value::Null {
         return Ok(arguments[0].clone());
     }
@@ -326,7 +312,7 @@ fn from_end(place: i64, length: usize) -> i64 {
     if place < 0 { place.saturating_add(i64::try_from(length).unwrap_or(i64::MAX)) } else { place }
 }
 
-fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "REMOVE_NTH");
     }
@@ -339,7 +325,7 @@ fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     })
 }
 
-fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) || is_object(&arguments[1]) {
         return wrong(run, "REPLACE_NTH");
     }
@@ -361,7 +347,7 @@ fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> 
     elements.finish()
 }
 
-fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "INTERLEAVE");
     }

@@ -4,7 +4,7 @@ use pellucid_value::Value;
 
 use super::function::Function;
 use super::make::{STEP_BYTES, TextMaker, pieces, text};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -19,11 +19,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const CONTEXT_BYTES: usize = 128;
 
 /// The text in lower case.
-pub(crate) fn lower(run: &mut Run, own: &str) -> Result<String, QueryError> {
+pub(crate) fn lower(run: &mut Run, own: &str) -> Result<String> {
     Ok(lower_into(TextMaker::with_room(run, own.len())?, own)?.into_text())
 }
 
-fn lower_into<'r>(mut made: TextMaker<'r>, own: &str) -> Result<TextMaker<'r>, QueryError> {
+fn lower_into<'r>(mut made: TextMaker<'r>, own: &str) -> Result<TextMaker<'r>> {
     let mut at = 0;
     for piece in pieces(own, STEP_BYTES) {
         if piece.is_ascii() {
@@ -57,7 +57,7 @@ fn sigma(own: &str, at: usize) -> char {
     own[begin..end].to_lowercase().chars().nth(before).unwrap_or('σ')
 }
 
-fn upper(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn upper(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let mut made = TextMaker::with_room(run, own.len())?;
     pieces(&own, STEP_BYTES).try_for_each(|piece| made.push(&piece.to_uppercase()))?;

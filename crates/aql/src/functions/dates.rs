@@ -6,7 +6,7 @@ use super::function::{Function, whole, wrong};
 use super::make::TextMaker;
 use super::time::{self, DAY_MS, Parts};
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{Result, number};
 
 macro_rules! part {
     ($name:literal, $part:expr) => {
@@ -60,11 +60,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The last moment that has a year of four digits, and how far the first lies before 1970.
 const MOMENT_MAX: i64 = 253_402_300_799_999;
 
-fn invalid(run: &mut Run) -> Result<Value, QueryError> {
+fn invalid(run: &mut Run) -> Result<Value> {
     run.warn_null(number::INVALID_DATE_VALUE, "invalid date value")
 }
 
-fn zone(run: &mut Run) -> Result<Value, QueryError> {
+fn zone(run: &mut Run) -> Result<Value> {
     run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
 }
 
@@ -145,7 +145,7 @@ fn add_months(moment: i64, months: i64) -> Option<i64> {
     Some(parts.milliseconds())
 }
 
-fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value, QueryError> {
+fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value> {
     let Some(from) = moment(&arguments[0]) else { return invalid(run) };
     let moved = match arguments {
         [_, amount, name, ..] if amount.kind() == Kind::Number => {
@@ -203,7 +203,7 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
     Some(moment)
 }
 
-fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (Some(from), Some(to)) = (moment(&arguments[0]), moment(&arguments[1])) else {
         return invalid(run);
     };
@@ -243,7 +243,7 @@ fn place_of(name: &Value) -> Option<usize> {
     long.into_iter().enumerate().find(is_it).map(|(place, _)| place)
 }
 
-fn compare(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn compare(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (Some(left), Some(right)) = (moment(&arguments[0]), moment(&arguments[1])) else {
         return invalid(run);
     };
@@ -254,7 +254,7 @@ fn compare(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(Value::Bool((from..=to).all(|place| left[place].0 == right[place].0)))
 }
 
-fn trunc(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn trunc(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
     let Some(place) = place_of(&arguments[1]) else { return wrong(run, "DATE_TRUNC") };
     let mut parts = Parts::of(moment);
@@ -290,7 +290,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-fn format(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn format(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_utc(&arguments[2..]) {
         return zone(run);
     }

@@ -5,7 +5,7 @@ use pellucid_value::{Value, index_key};
 use super::encodings::hexadecimal;
 use super::function::{Function, whole, wrong};
 use super::make::{STEP_BYTES, text};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -46,10 +46,7 @@ const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 const CHUNK_BYTES: usize = 16 * STEP_BYTES;
 
 /// A digest by its library.
-fn digest<D: sha2::Digest>(
-    message: &[u8],
-    run: &mut Run,
-) -> Result<sha2::digest::Output<D>, QueryError> {
+fn digest<D: sha2::Digest>(message: &[u8], run: &mut Run) -> Result<sha2::digest::Output<D>> {
     let mut digest = D::new();
     for chunk in message.chunks(CHUNK_BYTES) {
         run.tick_by(CHUNK_BYTES / STEP_BYTES)?;
@@ -65,7 +62,7 @@ fn blocks(
     length: [u8; 8],
     run: &mut Run,
     mut each: impl FnMut(&[u8; 64]),
-) -> Result<(), QueryError> {
+) -> Result<()> {
     let (whole, rest) = message.as_chunks::<64>();
     for blocks in whole.chunks(STEP_BYTES / 64) {
         run.tick_by(4)?;
@@ -86,7 +83,7 @@ fn bits(message: &[u8]) -> u64 {
 }
 
 /// SHA-1 (RFC 3174), for compatibility: it keeps nothing safe any more.
-fn sha1(message: &[u8], run: &mut Run) -> Result<[u8; 20], QueryError> {
+fn sha1(message: &[u8], run: &mut Run) -> Result<[u8; 20]> {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     blocks(message, bits(message).to_be_bytes(), run, |block| {
         let mut words = [0_u32; 80];
@@ -121,7 +118,7 @@ fn sha1(message: &[u8], run: &mut Run) -> Result<[u8; 20], QueryError> {
 }
 
 /// MD5 (RFC 1321), for compatibility: it keeps nothing safe any more.
-fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16], QueryError> {
+fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
     const SHIFTS: [[u32; 4]; 4] =
         [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -161,7 +158,7 @@ fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16], QueryError> {
 const KEY_BYTES_EACH: usize = 4;
 
 /// A number that is the same for equal values, exact in a double.
-fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let mut key = Vec::new();
     run.memory.take(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
     run.check()?;
@@ -172,7 +169,7 @@ fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 /// Version 4 of RFC 9562.
-fn uuid(run: &mut Run, _: &[Value]) -> Result<Value, QueryError> {
+fn uuid(run: &mut Run, _: &[Value]) -> Result<Value> {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&run.random().to_le_bytes());
     bytes[8..].copy_from_slice(&run.random().to_le_bytes());
@@ -183,7 +180,7 @@ fn uuid(run: &mut Run, _: &[Value]) -> Result<Value, QueryError> {
     Ok(parts.join("-").into())
 }
 
-fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let count = whole(&arguments[0]);
     if !(0..=TOKEN_CHARACTERS_MAX).contains(&count) {

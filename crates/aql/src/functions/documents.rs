@@ -7,7 +7,7 @@ use pellucid_value::{Kind, Value, to_number};
 use super::function::{Function, flag, is_array, wrong};
 use super::make::{ListMaker, pieces};
 use crate::run::Run;
-use crate::{Collection, QueryError, number};
+use crate::{Collection, QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("DOCUMENT", 1, 2, document),
@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
 
-/// The number of bytes that of a text of the query stand in a message.
+/// The number of bytes of a text of the query that stand in a message.
 const SHOWN_BYTES_MAX: usize = 4096;
 
 /// The text, or the beginning of a long one.
@@ -31,7 +31,7 @@ fn shown(text: &str) -> &str {
 const SLEEP_STEP: Duration = Duration::from_millis(20);
 
 /// `DOCUMENT(id)`, `DOCUMENT([id])`, `DOCUMENT(collection, key)`, `DOCUMENT(collection, [key])`.
-fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn document(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (collection, keys) = match arguments {
         [collection, keys] => match collection.as_str() {
             Some(collection) => (Some(collection), keys),
@@ -53,7 +53,7 @@ fn document(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     documents.finish()
 }
 
-fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, QueryError> {
+fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value> {
     run.tick()?;
     let id = if id.kind() == Kind::Object { id.attribute("_id") } else { id.clone() };
     let Some(text) = id.as_str() else { return Ok(Value::Null) };
@@ -72,7 +72,7 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value, Q
     Ok(run.source.document(collection.id, key)?.unwrap_or_default())
 }
 
-fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(name) = arguments[0].as_str() else { return wrong(run, "COLLECTION_COUNT") };
     let Some(collection) = run.source.collection(name) else {
         let message = format!("collection or view not found: {}", shown(name));
@@ -84,7 +84,7 @@ fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
 }
 
 /// Refuses a collection that who asks may not read.
-fn check_right(run: &Run, collection: &Collection) -> Result<(), QueryError> {
+fn check_right(run: &Run, collection: &Collection) -> Result<()> {
     if run.source.may_read(&collection.name) {
         return Ok(());
     }
@@ -92,7 +92,7 @@ fn check_right(run: &Run, collection: &Collection) -> Result<(), QueryError> {
     Err(QueryError::new(number::FORBIDDEN, message))
 }
 
-fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let seconds = to_number(arguments[0].view()).to_double();
     let Ok(whole) = Duration::try_from_secs_f64(seconds) else { return wrong(run, "SLEEP") };
     let is_long = whole >= SLEEP_STEP;
@@ -106,7 +106,7 @@ fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     slept.map(|()| Value::Null)
 }
 
-fn sleep_for(run: &Run, whole: Duration) -> Result<(), QueryError> {
+fn sleep_for(run: &Run, whole: Duration) -> Result<()> {
     let stopwatch = run.timing.stopwatch();
     loop {
         run.check()?;
@@ -118,12 +118,12 @@ fn sleep_for(run: &Run, whole: Duration) -> Result<(), QueryError> {
     }
 }
 
-fn fail(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn fail(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     let message = arguments.first().and_then(Value::as_str).unwrap_or_default();
     Err(QueryError::new(number::FAIL_CALLED, format!("FAIL({}) called", shown(message))))
 }
 
-fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     if flag(arguments, 0) {
         return Ok(Value::Bool(true));
     }
@@ -136,7 +136,7 @@ const USER_ASSERT: u16 = 1593;
 /// The number of a `WARN`.
 const USER_WARN: u16 = 1594;
 
-fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if flag(arguments, 0) {
         return Ok(Value::Bool(true));
     }

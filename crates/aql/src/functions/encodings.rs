@@ -6,7 +6,7 @@ use pellucid_value::{Kind, Value, json, to_number};
 
 use super::function::{Function, wrong};
 use super::make::{TextMaker, text};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -38,12 +38,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const CHUNK_BYTES: usize = 3 * 1024;
 
 /// The text in another form, whose length is known.
-fn encoded(
-    run: &mut Run,
-    own: &str,
-    length: usize,
-    encode: fn(&[u8]) -> String,
-) -> Result<Value, QueryError> {
+fn encoded(run: &mut Run, own: &str, length: usize, encode: fn(&[u8]) -> String) -> Result<Value> {
     let mut made = TextMaker::with_room(run, length)?;
     own.as_bytes().chunks(CHUNK_BYTES).try_for_each(|chunk| made.push(&encode(chunk)))?;
     made.finish()
@@ -98,7 +93,7 @@ fn uri_component(own: &[u8]) -> String {
 /// copied.
 const PACKED_BYTES_EACH: usize = 10;
 
-fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(own) = arguments[0].as_str() else { return wrong(run, "JSON_PARSE") };
     let limits =
         json::Limits { duplicates: pellucid_value::Duplicates::Last, ..json::Limits::default() };
@@ -110,7 +105,7 @@ fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
 }
 
-fn ipv4_from_number(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn ipv4_from_number(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let number = to_number(arguments[0].view()).exact_whole();
     match number.and_then(|number| u32::try_from(number).ok()) {
         Some(number) if arguments[0].kind() == Kind::Number => {
@@ -124,7 +119,7 @@ fn ipv4(value: &Value) -> Option<Ipv4Addr> {
     value.as_str()?.parse().ok()
 }
 
-fn ipv4_to_number(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn ipv4_to_number(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     match ipv4(&arguments[0]) {
         Some(address) => Ok(Value::Int(i64::from(address.to_bits()))),
         None => wrong(run, "IPV4_TO_NUMBER"),

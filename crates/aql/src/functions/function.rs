@@ -3,12 +3,12 @@
 use pellucid_value::Value;
 
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{Result, number};
 
 /// The number of arguments that a function may have that takes any number of them.
 pub(super) const ARGUMENTS_MAX: usize = 1000;
 
-type Body = fn(&mut Run, &[Value]) -> Result<Value, QueryError>;
+type Body = fn(&mut Run, &[Value]) -> Result<Value>;
 
 /// A function.
 pub(crate) struct Function {
@@ -38,7 +38,7 @@ impl Function {
 }
 
 /// Null, with the warning that an argument has the wrong type.
-pub(super) fn wrong(run: &mut Run, name: &str) -> Result<Value, QueryError> {
+pub(super) fn wrong(run: &mut Run, name: &str) -> Result<Value> {
     let message = format!("invalid argument type in call to function '{name}()'");
     run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
 }

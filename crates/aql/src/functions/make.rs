@@ -8,11 +8,11 @@ use std::collections::TryReserveError;
 use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, json, packed};
 
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of bytes that a string may have that a function makes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 20;
-/// The number of bytes that of text count as one step.
+/// The number of bytes of text that count as one step.
 pub(crate) const STEP_BYTES: usize = 4096;
 /// Bytes of a string that are written as JSON at a time.
 const PIECE_BYTES: usize = 16 << 10;
@@ -43,14 +43,14 @@ fn grown(capacity: usize, needed: usize) -> usize {
 ///
 /// # Errors
 /// If there are no such numbers of bytes.
-pub(crate) fn bytes_of(count: usize, size: usize) -> Result<usize, QueryError> {
+pub(crate) fn bytes_of(count: usize, size: usize) -> Result<usize> {
     count.checked_mul(size).ok_or_else(|| {
         QueryError::new(number::RESOURCE_LIMIT, "query would use more memory than there is")
     })
 }
 
 /// An empty vector with room for so many elements, which count as memory of the query.
-pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>, QueryError> {
+pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>> {
     run.memory.take(bytes_of(count, size_of::<T>())?)?;
     let mut room = Vec::new();
     room.try_reserve_exact(count).map_err(refused)?;
@@ -58,7 +58,7 @@ pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>, QueryEr
 }
 
 /// A value as a string: where it is one, it is not copied.
-pub(crate) fn text<'a>(run: &mut Run, value: &'a Value) -> Result<Cow<'a, str>, QueryError> {
+pub(crate) fn text<'a>(run: &mut Run, value: &'a Value) -> Result<Cow<'a, str>> {
     match value.view() {
         Ref::Null => Ok(Cow::Borrowed("")),
         Ref::String(text) => Ok(Cow::Borrowed(text)),
@@ -82,24 +82,24 @@ impl<'r> TextMaker<'r> {
     }
 
     /// With room for so many bytes.
-    pub(super) fn with_room(run: &'r mut Run, bytes: usize) -> Result<Self, QueryError> {
+    pub(super) fn with_room(run: &'r mut Run, bytes: usize) -> Result<Self> {
         let mut made = Self::new(run);
         made.reserve(bytes)?;
         Ok(made)
     }
 
     /// Makes room for so many bytes beyond those that there are, and no more.
-    fn reserve(&mut self, bytes: usize) -> Result<(), QueryError> {
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
         let needed = self.needed(bytes)?;
         self.grow(needed)
     }
 
-    fn needed(&self, bytes: usize) -> Result<usize, QueryError> {
+    fn needed(&self, bytes: usize) -> Result<usize> {
         let needed = self.text.len().checked_add(bytes);
         needed.filter(|needed| *needed <= TEXT_BYTES_MAX).ok_or_else(too_long)
     }
 
-    fn grow(&mut self, capacity: usize) -> Result<(), QueryError> {
+    fn grow(&mut self, capacity: usize) -> Result<()> {
         let more = capacity.saturating_sub(self.text.capacity());
         if more > 0 {
             self.run.memory.take(more)?;
@@ -109,7 +109,7 @@ impl<'r> TextMaker<'r> {
     }
 
     /// Appends text.
-    pub(super) fn push(&mut self, part: &str) -> Result<(), QueryError> {
+    pub(super) fn push(&mut self, part: &str) -> Result<()> {
         let needed = self.needed(part.len())?;
         if needed > self.text.capacity() {
             self.grow(grown(self.text.capacity(), needed).min(TEXT_BYTES_MAX))?;
@@ -120,12 +120,12 @@ impl<'r> TextMaker<'r> {
     }
 
     /// Appends a character.
-    pub(super) fn push_char(&mut self, character: char) -> Result<(), QueryError> {
+    pub(super) fn push_char(&mut self, character: char) -> Result<()> {
         self.push(character.encode_utf8(&mut [0; 4]))
     }
 
     /// Appends a value as a string: null is empty, arrays and objects are their JSON.
-    pub(crate) fn value(&mut self, value: Ref<'_>) -> Result<(), QueryError> {
+    pub(crate) fn value(&mut self, value: Ref<'_>) -> Result<()> {
         match value {
             Ref::Null => Ok(()),
             Ref::String(text) => self.push(text),
@@ -134,16 +134,11 @@ impl<'r> TextMaker<'r> {
     }
 
     /// Appends the JSON of a value.
-    pub(super) fn json(&mut self, value: Ref<'_>) -> Result<(), QueryError> {
+    pub(super) fn json(&mut self, value: Ref<'_>) -> Result<()> {
         self.json_at(value, 0, &mut Vec::new())
     }
 
-    fn json_at(
-        &mut self,
-        value: Ref<'_>,
-        depth: usize,
-        scratch: &mut Vec<u8>,
-    ) -> Result<(), QueryError> {
+    fn json_at(&mut self, value: Ref<'_>, depth: usize, scratch: &mut Vec<u8>) -> Result<()> {
         if depth > packed::DEPTH_MAX {
             return Err(too_deep());
         }
@@ -176,7 +171,7 @@ impl<'r> TextMaker<'r> {
     }
 
     /// Appends a string as JSON, in pieces: escapes take six times the room of what they stand for.
-    fn json_string(&mut self, text: &str, scratch: &mut Vec<u8>) -> Result<(), QueryError> {
+    fn json_string(&mut self, text: &str, scratch: &mut Vec<u8>) -> Result<()> {
         self.push("\"")?;
         for piece in pieces(text, PIECE_BYTES) {
             scratch.clear();
@@ -193,7 +188,7 @@ impl<'r> TextMaker<'r> {
     }
 
     /// The string. While it is copied to where it stays it takes its room twice.
-    pub(crate) fn finish(self) -> Result<Value, QueryError> {
+    pub(crate) fn finish(self) -> Result<Value> {
         self.run.memory.take(self.text.len())?;
         Ok(self.text.into())
     }
@@ -214,7 +209,7 @@ pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
 }
 
 /// A string of a part of another one.
-pub(super) fn part_of(run: &mut Run, part: &str) -> Result<Value, QueryError> {
+pub(super) fn part_of(run: &mut Run, part: &str) -> Result<Value> {
     run.memory.take(part.len())?;
     Ok(part.into())
 }
@@ -237,7 +232,7 @@ impl<'r> ListMaker<'r> {
     }
 
     /// With room for so many elements.
-    pub(super) fn with_room(run: &'r mut Run, count: usize) -> Result<Self, QueryError> {
+    pub(super) fn with_room(run: &'r mut Run, count: usize) -> Result<Self> {
         let elements = room_for(run, count)?;
         Ok(Self { run, elements })
     }
@@ -247,7 +242,7 @@ impl<'r> ListMaker<'r> {
     }
 
     /// Appends a value whose own memory counts elsewhere.
-    pub(super) fn push(&mut self, value: Value) -> Result<(), QueryError> {
+    pub(super) fn push(&mut self, value: Value) -> Result<()> {
         let (length, capacity) = (self.elements.len(), self.elements.capacity());
         if length == capacity {
             let more = grown(capacity, length + 1) - capacity;
@@ -260,19 +255,19 @@ impl<'r> ListMaker<'r> {
     }
 
     /// Appends a string that is made for it.
-    pub(super) fn push_text(&mut self, text: &str) -> Result<(), QueryError> {
+    pub(super) fn push_text(&mut self, text: &str) -> Result<()> {
         self.run.memory.take(STRING_BYTES.saturating_add(text.len()))?;
         self.run.tick_by(text.len() / STEP_BYTES)?;
         self.push(text.into())
     }
 
     /// Appends all elements of an array.
-    pub(super) fn extend(&mut self, list: &Value) -> Result<(), QueryError> {
+    pub(super) fn extend(&mut self, list: &Value) -> Result<()> {
         list.each().try_for_each(|element| self.push(element))
     }
 
     /// The array.
-    pub(super) fn finish(mut self) -> Result<Value, QueryError> {
+    pub(super) fn finish(mut self) -> Result<Value> {
         self.elements.shrink_to_fit();
         Ok(Value::array(self.elements)?)
     }
@@ -296,7 +291,7 @@ impl<'r> ObjectMaker<'r> {
     }
 
     /// Adds a member whose name and value count elsewhere.
-    pub(super) fn insert(&mut self, name: impl Into<Text>, value: Value) -> Result<(), QueryError> {
+    pub(super) fn insert(&mut self, name: impl Into<Text>, value: Value) -> Result<()> {
         self.run.memory.take(MEMBER_BYTES)?;
         self.run.tick()?;
         self.object.insert(name, value);
@@ -304,13 +299,13 @@ impl<'r> ObjectMaker<'r> {
     }
 
     /// Adds a member whose name is made for it.
-    pub(super) fn insert_named(&mut self, name: &str, value: Value) -> Result<(), QueryError> {
+    pub(super) fn insert_named(&mut self, name: &str, value: Value) -> Result<()> {
         self.run.memory.take(name.len())?;
         self.insert(name, value)
     }
 
     /// The object.
-    pub(super) fn finish(self) -> Result<Value, QueryError> {
+    pub(super) fn finish(self) -> Result<Value> {
         Ok(self.object.finish()?)
     }
 }

@@ -13,9 +13,9 @@ mod function;
 mod make;
 mod numbers;
 mod objects;
-mod recursive;
 mod regular;
 mod search;
+mod select;
 mod set;
 mod sets;
 mod statistics;
@@ -43,7 +43,7 @@ static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|
         encodings::FUNCTIONS,
         numbers::FUNCTIONS,
         objects::FUNCTIONS,
-        recursive::FUNCTIONS,
+        select::FUNCTIONS,
         regular::FUNCTIONS,
         sets::FUNCTIONS,
         statistics::FUNCTIONS,

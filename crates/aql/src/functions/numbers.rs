@@ -3,7 +3,7 @@
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
 use super::function::{Function, wrong};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 macro_rules! of_one {
@@ -71,7 +71,7 @@ fn double(value: &Value) -> f64 {
     to_number(value.view()).to_double()
 }
 
-fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(match to_number(arguments[0].view()) {
         Number::Int(value) => Value::number(Number::Uint(value.unsigned_abs())),
         Number::Uint(value) => Value::number(Number::Uint(value)),
@@ -79,7 +79,7 @@ fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     })
 }
 
-fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::from(double(&arguments[0]).powf(double(&arguments[1]))))
 }
 
@@ -94,7 +94,7 @@ fn bits(
     arguments: &[Value],
     name: &str,
     both: fn(u32, u32) -> u32,
-) -> Result<Value, QueryError> {
+) -> Result<Value> {
     let mut total: Option<u32> = None;
     let mut add = |operand: Ref<'_>| {
         let value = bit_operand(operand);

@@ -1,7 +1,7 @@
 //! Objects and their attributes.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use pellucid_value::{Text, Value, packed};
 
@@ -10,7 +10,7 @@ use super::function::{
 };
 use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::set::equal;
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -25,10 +25,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("MERGE_RECURSIVE", 1, ARGUMENTS_MAX, |run, arguments| {
         merge(run, arguments, "MERGE_RECURSIVE", true)
     }),
-    Function::pure("UNSET", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "UNSET", false)
-    }),
-    Function::pure("KEEP", 2, ARGUMENTS_MAX, |run, arguments| select(run, arguments, "KEEP", true)),
     Function::pure("ZIP", 2, 2, zip),
     Function::pure("MATCHES", 2, 3, matches),
     Function::pure("TRANSLATE", 2, 3, translate),
@@ -56,7 +52,7 @@ fn members(value: &Value, without_system: bool) -> impl Iterator<Item = (Text, V
     value.each_member(true).filter(move |(name, _)| !without_system || !name.starts_with('_'))
 }
 
-fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) {
         return wrong(run, "ATTRIBUTES");
     }
@@ -67,7 +63,7 @@ fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     names.finish()
 }
 
-fn values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) {
         return wrong(run, "VALUES");
     }
@@ -78,7 +74,7 @@ fn values(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     values.finish()
 }
 
-fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) {
         return wrong(run, "ENTRIES");
     }
@@ -97,18 +93,13 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 /// The memory that an array takes beside its elements.
 const ENTRY_BYTES: usize = 64;
 
-fn has(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn has(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let name = text(run, &arguments[1])?;
     let object = arguments[0].view().as_object();
     Ok(Value::Bool(object.is_some_and(|object| object.get(&name).is_some())))
 }
 
-fn merge(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    is_deep: bool,
-) -> Result<Value, QueryError> {
+fn merge(run: &mut Run, arguments: &[Value], name: &str, is_deep: bool) -> Result<Value> {
     let parts = match arguments {
         [list] if is_array(list) => {
             let mut parts = room_for(run, elements_of(list))?;
@@ -134,7 +125,7 @@ fn merge(
 
 /// The objects as one: of the values of a name the last one stays, and objects that come last one
 /// after another are merged.
-fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value, QueryError> {
+fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
     if depth > packed::DEPTH_MAX {
         return Err(too_deep());
     }
@@ -173,49 +164,7 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value, Query
 /// The memory that a member takes while objects are merged.
 const MERGED_BYTES: usize = 200;
 
-/// The names that arguments from the second on are, or the elements of an array there.
-pub(super) fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>, QueryError> {
-    let mut names = HashSet::new();
-    let mut add = |value: &Value| {
-        let name = text(run, value)?;
-        run.tick()?;
-        run.memory.take(NAME_BYTES.saturating_add(name.len()))?;
-        names.insert(name.into_owned());
-        Ok::<(), QueryError>(())
-    };
-    match &arguments[1..] {
-        [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,
-        names => names.iter().try_for_each(add)?,
-    }
-    Ok(names)
-}
-
-/// The memory that a name takes in a set of them beside its text, with the room that the set grows
-/// by.
-const NAME_BYTES: usize = 96;
-
-/// The object with only, or without, what is named.
-fn select(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    keeps: bool,
-) -> Result<Value, QueryError> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, name);
-    }
-    let names = names(run, arguments)?;
-    let mut object = ObjectMaker::new(run);
-    for (name, value) in arguments[0].each_member(true) {
-        object.run.tick()?;
-        if names.contains(name.as_str()) == keeps {
-            object.insert(name, value)?;
-        }
-    }
-    object.finish()
-}
-
-fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (names, values) = (&arguments[0], &arguments[1]);
     if !is_array(names) || !is_array(values) || elements_of(names) != elements_of(values) {
         return wrong(run, "ZIP");
@@ -233,7 +182,7 @@ fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     object.finish()
 }
 
-fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = &arguments[0];
     if !is_object(own) {
         return Ok(Value::Bool(false));
@@ -267,7 +216,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     })
 }
 
-fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(table) = arguments[1].view().as_object() else { return wrong(run, "TRANSLATE") };
     let name = text(run, &arguments[0])?;
     if table.get(&name).is_some() {
@@ -276,7 +225,7 @@ fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(arguments.get(2).unwrap_or(&arguments[0]).clone())
 }
 
-fn value(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) || !is_array(&arguments[1]) {
         return wrong(run, "VALUE");
     }
@@ -303,7 +252,7 @@ fn identifier(id: &Value) -> Option<(&str, &str)> {
     is_one.then_some((collection, key))
 }
 
-fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let id = id_of(&arguments[0]);
     let Some((collection, key)) = identifier(&id) else {
         return wrong(run, "PARSE_IDENTIFIER");
@@ -315,7 +264,7 @@ fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryEr
     object.finish()
 }
 
-fn is_same_collection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn is_same_collection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     match (arguments[0].as_str(), identifier(&id_of(&arguments[1]))) {
         (Some(name), Some((collection, _))) => Ok(Value::Bool(name == collection)),
         _ => wrong(run, "IS_SAME_COLLECTION"),

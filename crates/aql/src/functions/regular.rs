@@ -11,7 +11,7 @@ use super::make::{ListMaker, TextMaker, text};
 use crate::evaluate::{Matches, captures, is_match};
 use crate::regexes::Expression;
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("REGEX_TEST", 2, 3, test),
@@ -25,7 +25,7 @@ fn expression(
     run: &mut Run,
     arguments: &[Value],
     ignores_case: bool,
-) -> Result<Option<Arc<Expression>>, QueryError> {
+) -> Result<Option<Arc<Expression>>> {
     let pattern = text(run, &arguments[1])?;
     let expression = run.regexes.get(&pattern, ignores_case);
     if expression.is_none() {
@@ -34,7 +34,7 @@ fn expression(
     Ok(expression)
 }
 
-fn test(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn test(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
         return Ok(Value::Null);
     };
@@ -42,7 +42,7 @@ fn test(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     is_match(&expression, &own, run).map(Value::Bool)
 }
 
-fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
         return Ok(Value::Null);
     };
@@ -71,7 +71,7 @@ impl Replacement {
     /// the text.
     const BYTES_EACH: usize = 24;
 
-    fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self, QueryError> {
+    fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self> {
         let (mut text, mut groups) = (String::new(), Vec::new());
         if !other.contains('$') {
             run.memory.take(other.len())?;
@@ -90,7 +90,7 @@ impl Replacement {
         expression: &Expression,
         own: &str,
         found: Match,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         let has_parts = self.groups.iter().any(|(_, group)| *group > 0);
         let captures = has_parts.then(|| captures(expression, own, found)).transpose()?;
         let mut from = 0;
@@ -107,7 +107,7 @@ impl Replacement {
     }
 }
 
-fn replace(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn replace(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(expression) = expression(run, arguments, flag(arguments, 3))? else {
         return Ok(Value::Null);
     };
@@ -124,7 +124,7 @@ fn replace(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     made.finish()
 }
 
-fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
         return Ok(Value::Null);
     };

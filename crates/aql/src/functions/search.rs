@@ -7,13 +7,13 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::make::{STEP_BYTES, room_for};
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of bytes that all texts may have together that are looked for at once.
 const SOUGHT_BYTES_MAX: usize = 8 << 20;
-/// The number of bytes that of text are searched without a look at whether the query should end.
+/// The number of bytes of text that are searched before the next check of the query's limits.
 const WINDOW_BYTES: usize = 1 << 20;
-/// The number of bytes that of texts one automaton looks for: building it takes milliseconds.
+/// The number of bytes of texts that one automaton looks for: building it takes milliseconds.
 const MACHINE_BYTES: usize = 128 << 10;
 /// The memory that a byte that is looked for takes in an automaton, and what its first states take.
 const MACHINE_BYTES_EACH: usize = 96;
@@ -37,7 +37,7 @@ fn boundary(text: &str, at: usize) -> usize {
 }
 
 /// The first place of `part` in `own`.
-pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>, QueryError> {
+pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
     let mut from = 0_usize;
     loop {
         let end = boundary(own, from.saturating_add(WINDOW_BYTES).saturating_add(part.len()));
@@ -53,7 +53,7 @@ pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>
 }
 
 /// The last place of `part` in `own`.
-pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>, QueryError> {
+pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
     let mut end = own.len();
     loop {
         let from = boundary(own, end.saturating_sub(WINDOW_BYTES.saturating_add(part.len())));
@@ -103,7 +103,7 @@ pub(super) struct Searcher<'t> {
 }
 
 impl<'t> Searcher<'t> {
-    pub(super) fn new(run: &mut Run, parts: &'t [&'t str]) -> Result<Self, QueryError> {
+    pub(super) fn new(run: &mut Run, parts: &'t [&'t str]) -> Result<Self> {
         let longest = parts.iter().map(|part| part.len()).max().unwrap_or(0);
         let mut searcher = Self { parts, different: Vec::new(), longest, machines: Vec::new() };
         if parts.len() < 2 {
@@ -138,7 +138,7 @@ impl<'t> Searcher<'t> {
         run: &mut Run,
         own: &str,
         from: usize,
-    ) -> Result<Option<Occurrence>, QueryError> {
+    ) -> Result<Option<Occurrence>> {
         if let [part] = self.parts {
             let found = find(run, &own[from..], part)?;
             let begin = found.map(|at| from + at);
@@ -159,7 +159,7 @@ impl<'t> Searcher<'t> {
 }
 
 /// The numbers of the texts that differ, the first of each.
-fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>, QueryError> {
+fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>> {
     let mut numbers = room_for(run, parts.len())?;
     // They are in a set here, and in a list while the automata are made.
     run.memory.take(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
@@ -178,7 +178,7 @@ impl Machine {
     /// these swaps from each state. Where most states end a text, a circle has all of them, and
     /// following it takes the square of their number. The states of a filler come first and end
     /// nothing, so that each swap spans an eighth of the automaton: a circle is short.
-    fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self, QueryError> {
+    fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let is_filled = bytes >= FILLED_BYTES_MIN;
         let filler = vec![FILLER_BYTE; if is_filled { bytes / FILLER_SHARE } else { 0 }];
@@ -201,7 +201,7 @@ impl Machine {
         own: &str,
         from: usize,
         longest: usize,
-    ) -> Result<Option<Occurrence>, QueryError> {
+    ) -> Result<Option<Occurrence>> {
         if self.next.is_none_or(|next| next.begin < from) && from < self.none_from {
             self.next = self.search(run, own, from, longest)?;
             if self.next.is_none() {
@@ -217,7 +217,7 @@ impl Machine {
         own: &str,
         from: usize,
         longest: usize,
-    ) -> Result<Option<Occurrence>, QueryError> {
+    ) -> Result<Option<Occurrence>> {
         let mut at = from;
         loop {
             // What begins in the window is seen whole.

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use pellucid_value::{Ref, Value, compare_with};
 
 use super::make::{STEP_BYTES, room_for};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 /// The memory that a value takes in a set beside itself, with the room that tables grow by.
@@ -19,16 +19,12 @@ const CHUNK: usize = 1024;
 const SMALL_BYTES: usize = 256;
 
 /// The order of `left` and `right`.
-pub(crate) fn compare(
-    left: Ref<'_>,
-    right: Ref<'_>,
-    run: &mut Run,
-) -> Result<Ordering, QueryError> {
+pub(crate) fn compare(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<Ordering> {
     compare_with(left, right, &mut |steps| run.tick_by(steps))
 }
 
 /// True if the two are the same in the order of values.
-pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<bool, QueryError> {
+pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<bool> {
     match (left, right) {
         (Ref::String(left), Ref::String(right)) if left.len() != right.len() => Ok(false),
         _ => compare(left, right, run).map(|order| order == Ordering::Equal),
@@ -77,7 +73,7 @@ pub(crate) struct Set {
 
 impl Set {
     /// With all elements of an array.
-    pub(crate) fn of(list: &Value, run: &mut Run) -> Result<Self, QueryError> {
+    pub(crate) fn of(list: &Value, run: &mut Run) -> Result<Self> {
         let mut set = Self::default();
         for element in list.each() {
             set.insert(element, run)?;
@@ -90,11 +86,7 @@ impl Set {
     }
 
     /// Adds a value, if none is there that is equal. Its place, and whether it is new.
-    pub(crate) fn insert(
-        &mut self,
-        value: Value,
-        run: &mut Run,
-    ) -> Result<(usize, bool), QueryError> {
+    pub(crate) fn insert(&mut self, value: Value, run: &mut Run) -> Result<(usize, bool)> {
         let hash = self.hash(value.view(), run)?;
         if let Some(place) = self.find(hash, value.view(), run)? {
             return Ok((place, false));
@@ -107,12 +99,12 @@ impl Set {
     }
 
     /// The place of the value that is equal.
-    pub(crate) fn place(&self, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
+    pub(crate) fn place(&self, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>> {
         let hash = self.hash(value, run)?;
         self.find(hash, value, run)
     }
 
-    fn find(&self, hash: u64, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>, QueryError> {
+    fn find(&self, hash: u64, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>> {
         let mut place = self.heads.get(&hash).copied().unwrap_or(NO_OTHER);
         while let Some(member) = self.members.get(place) {
             if equal(member.value.view(), value, run)? {
@@ -133,7 +125,7 @@ impl Set {
         self.members.into_iter().map(|member| (member.value, member.mark))
     }
 
-    fn hash(&self, value: Ref<'_>, run: &mut Run) -> Result<u64, QueryError> {
+    fn hash(&self, value: Ref<'_>, run: &mut Run) -> Result<u64> {
         let mut hasher = self.state.build_hasher();
         hash_into(value, &mut hasher, run)?;
         Ok(hasher.finish())
@@ -142,7 +134,7 @@ impl Set {
 
 /// Hashes what is the same for equal values: whole numbers by what they are, arrays without the
 /// nulls at their end, objects by name without null members.
-fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), QueryError> {
+fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<()> {
     run.tick()?;
     hasher.write_u8(value.kind() as u8);
     match value {
@@ -179,7 +171,7 @@ fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<
     Ok(())
 }
 
-fn hash_text(text: &str, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), QueryError> {
+fn hash_text(text: &str, hasher: &mut impl Hasher, run: &mut Run) -> Result<()> {
     for piece in text.as_bytes().chunks(STEP_BYTES * 16) {
         run.tick_by(1 + piece.len() / STEP_BYTES)?;
         hasher.write(piece);
@@ -189,7 +181,7 @@ fn hash_text(text: &str, hasher: &mut impl Hasher, run: &mut Run) -> Result<(), 
 }
 
 /// The elements in the order of values, equal ones as they came.
-pub(super) fn sorted(elements: Vec<Value>, run: &mut Run) -> Result<Vec<Value>, QueryError> {
+pub(super) fn sorted(elements: Vec<Value>, run: &mut Run) -> Result<Vec<Value>> {
     let mut elements = elements;
     let mut places: Vec<u32> = room_for(run, elements.len())?;
     places.extend(0..u32::try_from(elements.len()).unwrap_or(u32::MAX));
@@ -211,7 +203,7 @@ pub(super) fn sorted(elements: Vec<Value>, run: &mut Run) -> Result<Vec<Value>, 
 }
 
 /// Sorts numbers, none of which is NaN.
-pub(super) fn sort_numbers(numbers: &mut Vec<f64>, run: &mut Run) -> Result<(), QueryError> {
+pub(super) fn sort_numbers(numbers: &mut Vec<f64>, run: &mut Run) -> Result<()> {
     for chunk in numbers.chunks_mut(CHUNK) {
         run.tick_by(chunk.len())?;
         chunk.sort_by(f64::total_cmp);
@@ -224,8 +216,8 @@ fn merge<T: Copy>(
     items: &mut Vec<T>,
     chunk: usize,
     run: &mut Run,
-    mut compare: impl FnMut(&T, &T, &mut Run) -> Result<Ordering, QueryError>,
-) -> Result<(), QueryError> {
+    mut compare: impl FnMut(&T, &T, &mut Run) -> Result<Ordering>,
+) -> Result<()> {
     let mut merged: Vec<T> = room_for(run, items.len())?;
     let mut chunk = chunk;
     while chunk < items.len() {

@@ -5,7 +5,7 @@ use pellucid_value::Value;
 use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, wrong};
 use super::make::{ListMaker, room_for};
 use super::set::{self, Set};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// The members of the set whose marks are such.
-fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value, QueryError> {
+fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value> {
     let mut list = ListMaker::new(run);
     for (value, _) in set.into_marked().filter(|(_, mark)| stays(*mark)) {
         list.push(value)?;
@@ -32,7 +32,7 @@ fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Valu
 }
 
 /// The elements of all the arrays, each once.
-pub(super) fn once(run: &mut Run, lists: &[&Value]) -> Result<Set, QueryError> {
+pub(super) fn once(run: &mut Run, lists: &[&Value]) -> Result<Set> {
     let mut set = Set::default();
     for list in lists {
         for element in list.each() {
@@ -43,7 +43,7 @@ pub(super) fn once(run: &mut Run, lists: &[&Value]) -> Result<Set, QueryError> {
 }
 
 /// The elements of all the arrays, each marked with the number of arrays that have it.
-fn counted(run: &mut Run, lists: &[Value]) -> Result<Set, QueryError> {
+fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
     let mut set = Set::default();
     let mut last: Vec<usize> = Vec::new();
     for (own, list) in lists.iter().enumerate() {
@@ -62,7 +62,7 @@ fn counted(run: &mut Run, lists: &[Value]) -> Result<Set, QueryError> {
     Ok(set)
 }
 
-fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION");
     }
@@ -73,7 +73,7 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     list.finish()
 }
 
-fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "UNION_DISTINCT");
     }
@@ -81,7 +81,7 @@ fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryErro
     marked(run, set, |_| true)
 }
 
-fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "INTERSECTION");
     }
@@ -99,7 +99,7 @@ fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
     marked(run, set, |mark| mark + 1 == arguments.len())
 }
 
-fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "OUTERSECTION");
     }
@@ -107,7 +107,7 @@ fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError>
     marked(run, set, |mark| mark == 1)
 }
 
-fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "MINUS");
     }
@@ -122,7 +122,7 @@ fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     marked(run, set, |mark| mark == 0)
 }
 
-fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "UNIQUE");
     }
@@ -130,12 +130,12 @@ fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     marked(run, set, |_| true)
 }
 
-fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value, QueryError> {
+fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value> {
     let sorted = set::sorted(elements, run)?;
     Ok(Value::array(sorted)?)
 }
 
-fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SORTED");
     }
@@ -147,7 +147,7 @@ fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     sort(run, elements)
 }
 
-fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "SORTED_UNIQUE");
     }
@@ -157,14 +157,14 @@ fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError
     sort(run, elements)
 }
 
-fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, "COUNT_DISTINCT");
     }
     Ok(Value::count(Set::of(&arguments[0], run)?.len()))
 }
 
-fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if !arguments.iter().all(is_array) {
         return wrong(run, "JACCARD");
     }

@@ -7,7 +7,7 @@ use pellucid_value::{Number, Ref, Value, to_number};
 use super::function::{Function, elements_of, is_array, wrong};
 use super::make::room_for;
 use super::set::{compare, sort_numbers};
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -30,7 +30,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Gives `add` the numbers of an array but for nulls; false if there is anything else.
-fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool, QueryError> {
+fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool> {
     let Some(elements) = list.view().as_array() else { return Ok(false) };
     for element in elements.iter() {
         run.tick()?;
@@ -44,13 +44,13 @@ fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<b
 }
 
 /// The numbers of an array but for nulls; nothing if there is anything else.
-fn doubles(run: &mut Run, list: &Value) -> Result<Option<Vec<f64>>, QueryError> {
+fn doubles(run: &mut Run, list: &Value) -> Result<Option<Vec<f64>>> {
     let mut doubles = room_for(run, elements_of(list))?;
     let are_numbers = numbers(run, list, |number| doubles.push(number.to_double()))?;
     Ok(are_numbers.then_some(doubles))
 }
 
-fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (mut whole, mut sum) = (Some(0_i128), 0.0);
     let are_numbers = numbers(run, &arguments[0], |number| {
         sum += number.to_double();
@@ -66,19 +66,14 @@ fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(whole.map_or(Value::from(sum), |whole| Value::number(Number::from_wide(whole))))
 }
 
-fn product(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn product(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     match doubles(run, &arguments[0])? {
         Some(numbers) => Ok(Value::from(numbers.iter().product::<f64>())),
         None => wrong(run, "PRODUCT"),
     }
 }
 
-fn extreme(
-    run: &mut Run,
-    arguments: &[Value],
-    name: &str,
-    is_least: bool,
-) -> Result<Value, QueryError> {
+fn extreme(run: &mut Run, arguments: &[Value], name: &str, is_least: bool) -> Result<Value> {
     if !is_array(&arguments[0]) {
         return wrong(run, name);
     }
@@ -101,7 +96,7 @@ fn extreme(
     Ok(found)
 }
 
-fn average(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn average(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     match doubles(run, &arguments[0])? {
         Some(numbers) if numbers.is_empty() => Ok(Value::Null),
         Some(numbers) => Ok(Value::from(numbers.iter().sum::<f64>() / numbers.len() as f64)),
@@ -109,7 +104,7 @@ fn average(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     }
 }
 
-fn median(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn median(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "MEDIAN") };
     sort_numbers(&mut numbers, run)?;
     let middle = numbers.len() / 2;
@@ -120,7 +115,7 @@ fn median(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     })
 }
 
-fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "PERCENTILE") };
     let share = to_number(arguments[1].view()).to_double() / 100.0;
     if !(share > 0.0 && share <= 1.0) {
@@ -147,12 +142,7 @@ fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 }
 
 /// The variance, or its root; `missing` is what the number of values is lessened by.
-fn variance(
-    run: &mut Run,
-    arguments: &[Value],
-    missing: usize,
-    is_root: bool,
-) -> Result<Value, QueryError> {
+fn variance(run: &mut Run, arguments: &[Value], missing: usize, is_root: bool) -> Result<Value> {
     let Some(numbers) = doubles(run, &arguments[0])? else { return wrong(run, "VARIANCE") };
     if numbers.len() <= missing {
         return Ok(Value::Null);

@@ -9,7 +9,7 @@ use super::make::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
 use super::search::{Searcher, find, find_last};
 use crate::evaluate::like;
 use crate::run::Run;
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("CONCAT", 1, ARGUMENTS_MAX, concat),
@@ -40,18 +40,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The number of characters that both texts of an edit distance may have in product.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
 
-fn concat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn concat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     join(run, "", arguments)
 }
 
-fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let separator = text(run, &arguments[0])?;
     join(run, &separator, &arguments[1..])
 }
 
-/// The texts of what is not null, with the separator between them; a single array stands for its
-/// elements.
-fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value, QueryError> {
+/// The texts of values other than null, with the separator between them; a single array stands for
+/// its elements.
+fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value> {
     let mut joined = TextMaker::new(run);
     let mut is_first = true;
     let mut add = |part: pellucid_value::Ref<'_>| {
@@ -87,7 +87,7 @@ fn byte_place(own: &str, characters: usize) -> usize {
     own.len()
 }
 
-fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let length = i64::try_from(own.chars().count()).unwrap_or(i64::MAX);
     let offset = whole(&arguments[1]);
@@ -101,13 +101,13 @@ fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     part_of(run, &own[from..to.max(from)])
 }
 
-fn left(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn left(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
     part_of(run, &own[..byte_place(&own, count)])
 }
 
-fn right(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn right(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
     let skip = own.chars().count().saturating_sub(count);
@@ -119,7 +119,7 @@ fn place(own: &str, at: Option<usize>) -> i64 {
     at.map_or(-1, |at| i64::try_from(own[..at].chars().count()).unwrap_or(i64::MAX))
 }
 
-fn contains(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn contains(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let found = find(run, &own, &part)?;
     if flag(arguments, 2) { Ok(Value::Int(place(&own, found))) } else { Ok(found.is_some().into()) }
@@ -140,17 +140,17 @@ fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
     (from <= to).then(|| (byte_place(own, from), byte_place(own, to)))
 }
 
-type Search = fn(&mut Run, &str, &str) -> Result<Option<usize>, QueryError>;
+type Search = fn(&mut Run, &str, &str) -> Result<Option<usize>>;
 
 /// The place in characters that the search gives within the window of the arguments, or -1.
-fn found(run: &mut Run, arguments: &[Value], search: Search) -> Result<Value, QueryError> {
+fn found(run: &mut Run, arguments: &[Value], search: Search) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let Some((from, to)) = window(&own, arguments) else { return Ok(Value::Int(-1)) };
     let found = search(run, &own[from..to], &part)?;
     Ok(Value::Int(place(&own, found.map(|at| from + at))))
 }
 
-fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(own) = arguments[0].as_str() else { return wrong(run, "STARTS_WITH") };
     if !is_array(&arguments[1]) {
         return Ok(Value::Bool(own.starts_with(&*text(run, &arguments[1])?)));
@@ -165,7 +165,7 @@ fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> 
     Ok(Value::Bool(found >= least))
 }
 
-fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     match arguments.get(1) {
         Some(side) if side.kind() == Kind::Number => match whole(side) {
             0 => trimmed(run, &arguments[..1], true, true),
@@ -180,12 +180,7 @@ fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
 /// The memory that a character takes in a set of them, with the room that it grows by.
 const CHARACTER_BYTES: usize = 24;
 
-fn trimmed(
-    run: &mut Run,
-    arguments: &[Value],
-    from_left: bool,
-    from_right: bool,
-) -> Result<Value, QueryError> {
+fn trimmed(run: &mut Run, arguments: &[Value], from_left: bool, from_right: bool) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let mut characters: HashSet<char> = HashSet::new();
     match arguments.get(1) {
@@ -217,7 +212,7 @@ fn stay(
     run: &mut Run,
     mut characters: impl Iterator<Item = (usize, char)>,
     set: &HashSet<char>,
-) -> Result<Option<(usize, char)>, QueryError> {
+) -> Result<Option<(usize, char)>> {
     loop {
         run.tick()?;
         match characters.next() {
@@ -227,7 +222,7 @@ fn stay(
     }
 }
 
-fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
         let mut parts = ListMaker::new(run);
@@ -269,7 +264,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     parts.finish()
 }
 
-fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let separator = match arguments.get(2) {
         Some(separator) => text(run, separator)?,
@@ -302,20 +297,20 @@ fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     repeated.finish()
 }
 
-fn to_char(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn to_char(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let code = u32::try_from(whole(&arguments[0])).ok().and_then(char::from_u32);
     code.map_or(Ok(Value::Null), |character| part_of(run, character.encode_utf8(&mut [0; 4])))
 }
 
 /// The characters of a text.
-fn characters(run: &mut Run, value: &Value) -> Result<Vec<char>, QueryError> {
+fn characters(run: &mut Run, value: &Value) -> Result<Vec<char>> {
     let own = text(run, value)?;
     let mut characters = room_for(run, own.chars().count())?;
     characters.extend(own.chars());
     Ok(characters)
 }
 
-fn levenshtein(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn levenshtein(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let left = characters(run, &arguments[0])?;
     let right = characters(run, &arguments[1])?;
     if left.len().saturating_mul(right.len()) > LEVENSHTEIN_STEPS_MAX {

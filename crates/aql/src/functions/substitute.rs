@@ -7,12 +7,12 @@ use pellucid_value::Value;
 use super::function::{Function, elements_of, is_array, is_object, whole, wrong};
 use super::make::{TextMaker, room_for, text};
 use super::search::Searcher;
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[Function::pure("SUBSTITUTE", 2, 4, substitute)];
 
-fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let is_mapping = is_object(&arguments[1]);
     let limit = arguments.get(if is_mapping { 2 } else { 3 });
@@ -51,7 +51,7 @@ fn pairs(
     run: &mut Run,
     search: &Value,
     replacement: Option<&Value>,
-) -> Result<Vec<(Value, Value)>, QueryError> {
+) -> Result<Vec<(Value, Value)>> {
     if let Some(object) = search.view().as_object() {
         let mut pairs = room_for(run, object.len())?;
         pairs.extend(search.each_member(true).map(|(name, other)| (name.into(), other)));

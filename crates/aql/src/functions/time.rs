@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// What is nearly a date.
+    /// Texts that are nearly dates.
     const DATE: &str = concat!(
         "[0-9]{1,7}(-[0-9]{1,2}){0,2}",
         "[Tt ]?([0-9]{2}:?){0,3}[.]?[0-9€]{0,3}[+-Zz]?\\PC{0,4}",

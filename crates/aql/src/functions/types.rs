@@ -5,7 +5,7 @@ use pellucid_value::{Kind, Value, to_number};
 use super::function::{ARGUMENTS_MAX, Function, is_array, is_object};
 use super::make::{ListMaker, TextMaker};
 use super::set::compare;
-use crate::QueryError;
+use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -48,7 +48,7 @@ const KEY_BYTES_MAX: usize = 254;
 
 /// A value as an array: null is empty, an object is its values, any other value becomes the only
 /// element.
-pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value, QueryError> {
+pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     match value.kind() {
         Kind::Array => return Ok(value.clone()),
@@ -63,15 +63,15 @@ pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value, QueryError> {
     elements.finish()
 }
 
-fn is(arguments: &[Value], kind: Kind) -> Result<Value, QueryError> {
+fn is(arguments: &[Value], kind: Kind) -> Result<Value> {
     Ok(Value::Bool(arguments[0].kind() == kind))
 }
 
-fn first(arguments: &[Value], fits: impl Fn(&Value) -> bool) -> Result<Value, QueryError> {
+fn first(arguments: &[Value], fits: impl Fn(&Value) -> bool) -> Result<Value> {
     Ok(arguments.iter().find(|value| fits(value)).cloned().unwrap_or_default())
 }
 
-fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     let fits = |text: &str| {
         (1..=KEY_BYTES_MAX).contains(&text.len())
             && text
@@ -81,7 +81,7 @@ fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
     Ok(Value::Bool(arguments[0].as_str().is_some_and(fits)))
 }
 
-fn in_range(run: &mut Run, arguments: &[Value]) -> Result<Value, QueryError> {
+fn in_range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let low = compare(arguments[0].view(), arguments[1].view(), run)?;
     let high = compare(arguments[0].view(), arguments[2].view(), run)?;

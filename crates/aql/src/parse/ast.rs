@@ -123,7 +123,7 @@ pub(crate) enum Unary {
     Minus,
 }
 
-/// The number of elements that of an array must hold.
+/// The number of elements of an array for which a condition must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Quantifier {
     All,
@@ -169,7 +169,7 @@ pub(crate) enum Expression {
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     pub(crate) list: Expression,
-    /// The number of levels that of arrays become one: the number of stars.
+    /// The number of levels of arrays that become one: the number of stars.
     pub(crate) levels: usize,
     pub(crate) filter: Option<Expression>,
     pub(crate) limit: Option<(Expression, Expression)>,

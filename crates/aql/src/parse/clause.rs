@@ -3,10 +3,10 @@
 use super::ast::Expression;
 use super::parser::Parser;
 use super::token::{Sign, Token};
-use crate::QueryError;
+use crate::Result;
 
 /// `OPTIONS { … }`, if it stands here.
-pub(super) fn parse_options(parser: &mut Parser<'_>) -> Result<Option<Expression>, QueryError> {
+pub(super) fn parse_options(parser: &mut Parser<'_>) -> Result<Option<Expression>> {
     if !parser.take_word("OPTIONS") {
         return Ok(None);
     }
@@ -17,9 +17,7 @@ pub(super) fn parse_options(parser: &mut Parser<'_>) -> Result<Option<Expression
 }
 
 /// `name = expression`, with commas between.
-pub(super) fn parse_assignments(
-    parser: &mut Parser<'_>,
-) -> Result<Vec<(String, Expression)>, QueryError> {
+pub(super) fn parse_assignments(parser: &mut Parser<'_>) -> Result<Vec<(String, Expression)>> {
     let mut assignments = Vec::new();
     loop {
         let name = parser.expect_name("a variable name")?;

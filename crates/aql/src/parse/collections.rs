@@ -1,4 +1,4 @@
-//! The names that of a query can only be those of collections, as no variable has them.
+//! The names in a query that can only be those of collections, as no variable has them.
 
 use std::collections::BTreeSet;
 

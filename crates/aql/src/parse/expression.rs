@@ -4,7 +4,7 @@ use super::ast::{Binary, Expression, Quantifier, Unary};
 use super::parser::Parser;
 use super::primary::{parse_at_least, parse_value};
 use super::token::{Keyword, Sign, Token};
-use crate::QueryError;
+use crate::Result;
 
 /// The precedence of operators: the greater the tighter.
 mod power {
@@ -21,16 +21,16 @@ mod power {
 }
 
 /// Any expression.
-pub(super) fn parse_expression(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+pub(super) fn parse_expression(parser: &mut Parser<'_>) -> Result<Expression> {
     parse_operators(parser, 0)
 }
 
 /// An expression of operators that bind at least this tightly.
-fn parse_operators(parser: &mut Parser<'_>, least: u8) -> Result<Expression, QueryError> {
+fn parse_operators(parser: &mut Parser<'_>, least: u8) -> Result<Expression> {
     parser.nested(|parser| parser.apart(|parser| parse_chain(parser, least)))
 }
 
-fn parse_chain(parser: &mut Parser<'_>, least: u8) -> Result<Expression, QueryError> {
+fn parse_chain(parser: &mut Parser<'_>, least: u8) -> Result<Expression> {
     let mut left = parse_unary(parser)?;
     loop {
         if *parser.peek() == Token::Sign(Sign::Question) && least <= power::TERNARY {
@@ -50,18 +50,14 @@ fn parse_chain(parser: &mut Parser<'_>, least: u8) -> Result<Expression, QueryEr
 }
 
 /// The right operand of an operator of so many tokens.
-fn parse_operand(
-    parser: &mut Parser<'_>,
-    tightness: u8,
-    tokens: usize,
-) -> Result<Expression, QueryError> {
+fn parse_operand(parser: &mut Parser<'_>, tightness: u8, tokens: usize) -> Result<Expression> {
     (0..tokens).for_each(|_| drop(parser.next()));
     let right = parse_operators(parser, tightness + 1)?;
     parser.raise()?;
     Ok(right)
 }
 
-fn parse_ternary(parser: &mut Parser<'_>, condition: Expression) -> Result<Expression, QueryError> {
+fn parse_ternary(parser: &mut Parser<'_>, condition: Expression) -> Result<Expression> {
     parser.next();
     let middle = if parser.take_sign(Sign::Colon) {
         None
@@ -76,7 +72,7 @@ fn parse_ternary(parser: &mut Parser<'_>, condition: Expression) -> Result<Expre
 }
 
 /// The quantifier that stands here in front of a comparison.
-fn parse_quantifier(parser: &mut Parser<'_>, least: u8) -> Result<Option<Quantifier>, QueryError> {
+fn parse_quantifier(parser: &mut Parser<'_>, least: u8) -> Result<Option<Quantifier>> {
     if least > power::QUANTIFIER {
         return Ok(None);
     }
@@ -103,7 +99,7 @@ fn parse_quantified(
     parser: &mut Parser<'_>,
     left: Expression,
     quantifier: Quantifier,
-) -> Result<Expression, QueryError> {
+) -> Result<Expression> {
     let operator = operator_at(parser, 0).filter(|(operator, ..)| is_comparison(*operator));
     let Some((operator, tightness, tokens)) = operator else {
         return Err(parser.unexpected("a comparison"));
@@ -133,7 +129,7 @@ fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(Binary, u8, usiz
     Some((operator, tightness, 1))
 }
 
-fn parse_unary(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_unary(parser: &mut Parser<'_>) -> Result<Expression> {
     let operator = match parser.peek() {
         Token::Sign(Sign::Not) | Token::Keyword(Keyword::Not) => Unary::Not,
         Token::Sign(Sign::Plus) => Unary::Plus,

@@ -5,7 +5,7 @@ use pellucid_budget::Share;
 use super::ast::{Expression, Member, Statement};
 use super::place;
 use super::token::{Keyword, Sign, Token};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of times that the text of a query may be in memory while it is read: in tokens and
 /// the tree, in the names to be bound, and as strings that grow.
@@ -22,7 +22,7 @@ pub(crate) struct Placed {
 
 /// All tokens of `text`, the end among them, and the bytes of the tree that may come of them. Both
 /// are taken from `share` before they grow.
-pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize), QueryError> {
+pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize)> {
     let mut lexer = Lexer { text, at: 0 };
     let (mut tokens, mut tree_bytes) = (Vec::new(), 0);
     share.take(text.len().saturating_mul(TEXT_COPIES))?;
@@ -81,7 +81,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Goes on behind white space and comments.
-    fn skip_blank(&mut self) -> Result<(), QueryError> {
+    fn skip_blank(&mut self) -> Result<()> {
         loop {
             let rest = self.rest();
             self.at += rest.len() - rest.trim_start().len();
@@ -99,7 +99,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<Token, QueryError> {
+    fn next(&mut self) -> Result<Token> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Ok(Token::End) };
         match first {
@@ -134,7 +134,7 @@ impl<'a> Lexer<'a> {
         &rest[..end]
     }
 
-    fn bind(&mut self) -> Result<Token, QueryError> {
+    fn bind(&mut self) -> Result<Token> {
         let begin = self.at;
         self.at += 1;
         let is_collection = self.rest().starts_with('@');
@@ -151,7 +151,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A string or quoted name, with backslashes.
-    fn quoted(&mut self, quote: char) -> Result<String, QueryError> {
+    fn quoted(&mut self, quote: char) -> Result<String> {
         let begin = self.at;
         self.at += quote.len_utf8();
         let mut text = String::new();
@@ -212,7 +212,7 @@ impl<'a> Lexer<'a> {
         text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
     }
 
-    fn number(&mut self) -> Result<Token, QueryError> {
+    fn number(&mut self) -> Result<Token> {
         let begin = self.at;
         let rest = self.rest();
         let radix = match rest.get(..2) {
@@ -230,7 +230,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn decimal(&mut self) -> Result<Token, QueryError> {
+    fn decimal(&mut self) -> Result<Token> {
         let begin = self.at;
         let whole = self.take_while(|next| next.is_ascii_digit());
         if whole.len() > 1 && whole.starts_with('0') {

@@ -20,7 +20,7 @@ pub use parser::DEPTH_MAX;
 pub(crate) use parser::too_deep;
 use parser::{Parser, Rules};
 
-use crate::{QueryError, QueryOptions, number};
+use crate::{QueryError, QueryOptions, Result, number};
 
 /// The greatest length of the text of a query.
 pub const QUERY_BYTES_MAX: usize = 16 << 20;
@@ -54,7 +54,7 @@ impl Parsed {
 /// # Errors
 /// 1501 with the place, 1502 if it is empty, 9 for what this version refuses and is written as it
 /// should be.
-pub fn parse(text: &str) -> Result<Parsed, QueryError> {
+pub fn parse(text: &str) -> Result<Parsed> {
     parse_within(text, &QueryOptions::default())
 }
 
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 ///
 /// # Errors
 /// As [`parse`]; 32 if it would take more memory than the query may.
-pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed, QueryError> {
+pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");
         return Err(QueryError::new(number::PARSE, message));

@@ -6,14 +6,14 @@ use super::ast::{Expression, Query};
 use super::lex::Placed;
 use super::place;
 use super::token::{Keyword, Sign, Token};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The greatest depth of expressions and subqueries within each other; a chain of operators counts
 /// each.
 pub const DEPTH_MAX: usize = 400;
 
 /// A rule of the grammar.
-pub(super) type Rule<T> = fn(&mut Parser<'_>) -> Result<T, QueryError>;
+pub(super) type Rule<T> = fn(&mut Parser<'_>) -> Result<T>;
 
 /// The rules that lie in each other: expressions have subqueries, and those have expressions.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The names of the bind variables, once all tokens are read.
-    pub(super) fn finish(self) -> Result<BTreeSet<String>, QueryError> {
+    pub(super) fn finish(self) -> Result<BTreeSet<String>> {
         if *self.peek() != Token::End {
             return Err(self.unexpected("the end of the query"));
         }
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
         self.take(*self.peek() == Token::Sign(sign))
     }
 
-    pub(super) fn expect_sign(&mut self, sign: Sign) -> Result<(), QueryError> {
+    pub(super) fn expect_sign(&mut self, sign: Sign) -> Result<()> {
         if self.take_sign(sign) {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         self.take(*self.peek() == Token::Keyword(keyword))
     }
 
-    pub(super) fn expect_keyword(&mut self, keyword: Keyword) -> Result<(), QueryError> {
+    pub(super) fn expect_keyword(&mut self, keyword: Keyword) -> Result<()> {
         if self.take_keyword(keyword) {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         self.take(self.is_word_at(0, word))
     }
 
-    pub(super) fn expect_name(&mut self, expected: &str) -> Result<String, QueryError> {
+    pub(super) fn expect_name(&mut self, expected: &str) -> Result<String> {
         let Token::Name(name, _) = self.peek() else { return Err(self.unexpected(expected)) };
         let name = name.clone();
         self.next();
@@ -158,28 +158,25 @@ impl<'a> Parser<'a> {
     }
 
     /// Any expression.
-    pub(super) fn expression(&mut self) -> Result<Expression, QueryError> {
+    pub(super) fn expression(&mut self) -> Result<Expression> {
         (self.rules.expression)(self)
     }
 
     /// An expression that ends before `IN`, which names a collection there.
-    pub(super) fn expression_before_in(&mut self) -> Result<Expression, QueryError> {
+    pub(super) fn expression_before_in(&mut self) -> Result<Expression> {
         self.with_in(true, self.rules.expression)
     }
 
     /// Reads something within brackets, where `IN` is an operator again.
-    pub(super) fn within<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
+    pub(super) fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.with_in(false, read)
     }
 
     fn with_in<T>(
         &mut self,
         is_excluded: bool,
-        read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
+        read: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let before = std::mem::replace(&mut self.is_in_excluded, is_excluded);
         let result = read(self);
         self.is_in_excluded = before;
@@ -191,7 +188,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A subquery, without its parentheses.
-    pub(super) fn subquery(&mut self) -> Result<Query, QueryError> {
+    pub(super) fn subquery(&mut self) -> Result<Query> {
         self.nested(|parser| {
             let query = (parser.rules.query)(parser)?;
             parser.raise()?;
@@ -200,10 +197,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads something that may lead to itself again.
-    pub(super) fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(too_deep());
@@ -214,10 +208,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads something whose height does not depend on that of what stands beside it.
-    pub(super) fn apart<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
+    pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let beside = std::mem::take(&mut self.height);
         let result = read(self);
         self.height = self.height.max(beside);
@@ -225,7 +216,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes note of an expression over all those that were read since [`Parser::apart`] began.
-    pub(super) fn raise(&mut self) -> Result<(), QueryError> {
+    pub(super) fn raise(&mut self) -> Result<()> {
         self.height += 1;
         if self.height > DEPTH_MAX { Err(too_deep()) } else { Ok(()) }
     }

@@ -2,7 +2,7 @@
 
 use crate::{QueryError, number};
 
-/// The number of characters that of the query an error shows.
+/// The number of characters of the query that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 32;
 
 /// A syntax error at this byte.

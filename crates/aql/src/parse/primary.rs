@@ -7,10 +7,10 @@ use pellucid_value::{Number, Value};
 use super::ast::{CURRENT, Expansion, Expression, Member, MemberName, Quantifier, Question};
 use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
-use crate::QueryError;
+use crate::Result;
 
 /// A value and all that is taken from it.
-pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
     let mut value = parse_primary(parser)?;
     // Once there were brackets with a star, what follows is taken from each element.
     let mut is_expanding = false;
@@ -48,7 +48,7 @@ fn parse_attribute(
     parser: &mut Parser<'_>,
     value: Expression,
     is_expanding: bool,
-) -> Result<Expression, QueryError> {
+) -> Result<Expression> {
     let name: Arc<str> = match parser.peek().clone() {
         Token::Name(name, _) => name.into(),
         // A keyword is as good a name here.
@@ -66,7 +66,7 @@ fn parse_attribute(
 }
 
 /// The text between `[` and `]`, from the stars on.
-fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion, QueryError> {
+fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion> {
     let mut expansion = Expansion {
         list: Expression::Constant(Value::Null),
         levels: 0,
@@ -97,7 +97,7 @@ fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion, QueryError> {
 }
 
 /// The text between `[?` and `]`.
-fn parse_question(parser: &mut Parser<'_>) -> Result<Question, QueryError> {
+fn parse_question(parser: &mut Parser<'_>) -> Result<Question> {
     let mut question = Question {
         list: Expression::Constant(Value::Null),
         quantifier: None,
@@ -130,7 +130,7 @@ fn parse_question(parser: &mut Parser<'_>) -> Result<Question, QueryError> {
     Ok(question)
 }
 
-fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression> {
     let leaf = match parser.peek().clone() {
         Token::Keyword(Keyword::Null) => Expression::Constant(Value::Null),
         Token::Keyword(Keyword::True) => Expression::Constant(Value::Bool(true)),
@@ -165,7 +165,7 @@ fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
 }
 
 /// A variable, a collection, or the function that is called.
-fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression, QueryError> {
+fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression> {
     let mut name = first;
     while parser.take_sign(Sign::Scope) {
         name.push_str("::");
@@ -181,7 +181,7 @@ fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression, Que
     Ok(Expression::Name(name))
 }
 
-fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression, QueryError> {
+fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression> {
     parser.next();
     let arguments = parser.within(|parser| {
         if is_query_begin(parser) {
@@ -195,7 +195,7 @@ fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression, Query
 }
 
 /// Expressions with commas between them, and perhaps one at the end.
-fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>, QueryError> {
+fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>> {
     let mut elements = Vec::new();
     while !parser.take_sign(end) {
         elements.push(parser.expression()?);
@@ -208,7 +208,7 @@ fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>, Que
     Ok(elements)
 }
 
-fn parse_parenthesis(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_parenthesis(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.next();
     let value =
         if is_query_begin(parser) { parse_subquery(parser)? } else { parser.expression()? };
@@ -224,16 +224,16 @@ fn is_query_begin(parser: &Parser<'_>) -> bool {
         || matches!(keyword, Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window)
 }
 
-fn parse_subquery(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_subquery(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.subquery().map(|query| Expression::Subquery(Box::new(query)))
 }
 
-fn parse_array(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_array(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.next();
     parse_list(parser, Sign::CloseBracket).map(Expression::Array)
 }
 
-fn parse_object(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
+fn parse_object(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.next();
     let mut members = Vec::new();
     while !parser.take_sign(Sign::CloseBrace) {
@@ -247,7 +247,7 @@ fn parse_object(parser: &mut Parser<'_>) -> Result<Expression, QueryError> {
     Ok(Expression::Object(members))
 }
 
-fn parse_member(parser: &mut Parser<'_>) -> Result<Member, QueryError> {
+fn parse_member(parser: &mut Parser<'_>) -> Result<Member> {
     let name = match parser.peek().clone() {
         Token::Name(name, _) => {
             parser.next();
@@ -282,7 +282,7 @@ fn parse_member(parser: &mut Parser<'_>) -> Result<Member, QueryError> {
 }
 
 /// The count behind `AT LEAST`.
-pub(super) fn parse_at_least(parser: &mut Parser<'_>) -> Result<Quantifier, QueryError> {
+pub(super) fn parse_at_least(parser: &mut Parser<'_>) -> Result<Quantifier> {
     parser.expect_sign(Sign::Open)?;
     let count = parser.within(Parser::expression)?;
     parser.expect_sign(Sign::Close)?;

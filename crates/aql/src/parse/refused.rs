@@ -6,10 +6,10 @@
 use super::clause::parse_assignments;
 use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
-use crate::QueryError;
+use crate::Result;
 
 /// The variable of a `FOR` or `LET`, or the pattern that takes a value apart.
-pub(super) fn parse_variable(parser: &mut Parser<'_>) -> Result<String, QueryError> {
+pub(super) fn parse_variable(parser: &mut Parser<'_>) -> Result<String> {
     if !matches!(parser.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
         return parser.expect_name("a variable name");
     }
@@ -18,7 +18,7 @@ pub(super) fn parse_variable(parser: &mut Parser<'_>) -> Result<String, QueryErr
     Ok(String::new())
 }
 
-fn skip_pattern(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+fn skip_pattern(parser: &mut Parser<'_>) -> Result<()> {
     parser.nested(|parser| {
         if parser.take_sign(Sign::OpenBracket) {
             // Elements are left out by commas with nothing between.
@@ -44,7 +44,7 @@ fn skip_pattern(parser: &mut Parser<'_>) -> Result<(), QueryError> {
 }
 
 /// A comma, unless the list ends here.
-fn expect_separator(parser: &mut Parser<'_>, end: Sign) -> Result<(), QueryError> {
+fn expect_separator(parser: &mut Parser<'_>, end: Sign) -> Result<()> {
     if *parser.peek() == Token::Sign(end) { Ok(()) } else { parser.expect_sign(Sign::Comma) }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn is_direction(parser: &Parser<'_>) -> bool {
 }
 
 /// A traversal of a graph, or a search for paths, from its direction on.
-pub(super) fn skip_traversal(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+pub(super) fn skip_traversal(parser: &mut Parser<'_>) -> Result<()> {
     parser.next();
     let paths = match parser.peek() {
         Token::Keyword(Keyword::ShortestPath) => Some("SHORTEST_PATH"),
@@ -87,7 +87,7 @@ pub(super) fn skip_traversal(parser: &mut Parser<'_>) -> Result<(), QueryError> 
 }
 
 /// The graph, or the collections of its edges, each perhaps with a direction of its own.
-fn skip_graph(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+fn skip_graph(parser: &mut Parser<'_>) -> Result<()> {
     if parser.take_keyword(Keyword::Graph) {
         return match parser.peek().clone() {
             Token::Name(..) | Token::String(_) => {
@@ -117,7 +117,7 @@ fn skip_graph(parser: &mut Parser<'_>) -> Result<(), QueryError> {
 }
 
 /// `SEARCH` and its condition, if they stand here.
-pub(super) fn skip_search(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+pub(super) fn skip_search(parser: &mut Parser<'_>) -> Result<()> {
     if parser.take_word("SEARCH") {
         parser.refuse("SEARCH");
         parser.expression()?;
@@ -126,7 +126,7 @@ pub(super) fn skip_search(parser: &mut Parser<'_>) -> Result<(), QueryError> {
 }
 
 /// `WINDOW`, over rows or over a range of values.
-pub(super) fn skip_window(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+pub(super) fn skip_window(parser: &mut Parser<'_>) -> Result<()> {
     parser.refuse("WINDOW");
     parser.next();
     parser.expression()?;

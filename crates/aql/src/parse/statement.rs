@@ -8,13 +8,13 @@ use super::parser::Parser;
 use super::refused::{is_direction, parse_variable, skip_search, skip_traversal, skip_window};
 use super::token::{Keyword, Sign, Token};
 use super::write::parse_write;
-use crate::QueryError;
+use crate::Result;
 
 /// A traversal gives a vertex, and also the edge to it and the path if they have names.
 const TRAVERSAL_OTHERS_MAX: usize = 2;
 
 /// A query or subquery, up to its end.
-pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query, QueryError> {
+pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query> {
     let mut query = Query::default();
     if parser.take_keyword(Keyword::With) {
         skip_collections(parser)?;
@@ -56,7 +56,7 @@ pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query, QueryError> 
 }
 
 /// The collections of `WITH` at the front, which matter to clusters only.
-fn skip_collections(parser: &mut Parser<'_>) -> Result<(), QueryError> {
+fn skip_collections(parser: &mut Parser<'_>) -> Result<()> {
     loop {
         match parser.peek().clone() {
             Token::CollectionBind(name) => {
@@ -70,7 +70,7 @@ fn skip_collections(parser: &mut Parser<'_>) -> Result<(), QueryError> {
     }
 }
 
-fn parse_for(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+fn parse_for(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
     let variable = parse_variable(parser)?;
     let mut others = 0;
@@ -95,7 +95,7 @@ fn parse_for(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
     Ok(Statement::For { variable, list, options })
 }
 
-fn parse_lets(parser: &mut Parser<'_>, query: &mut Query) -> Result<(), QueryError> {
+fn parse_lets(parser: &mut Parser<'_>, query: &mut Query) -> Result<()> {
     parser.next();
     loop {
         let variable = parse_variable(parser)?;
@@ -108,7 +108,7 @@ fn parse_lets(parser: &mut Parser<'_>, query: &mut Query) -> Result<(), QueryErr
     }
 }
 
-fn parse_sort(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+fn parse_sort(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
     let mut keys = Vec::new();
     loop {
@@ -132,7 +132,7 @@ fn parse_sort(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
     }
 }
 
-fn parse_limit(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+fn parse_limit(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
     let first = parser.expression()?;
     if !parser.take_sign(Sign::Comma) {
@@ -142,7 +142,7 @@ fn parse_limit(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
     Ok(Statement::Limit { offset: Some(first), count })
 }
 
-fn parse_collect(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+fn parse_collect(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
     let mut collect = Collect::default();
     if matches!(parser.peek(), Token::Name(..)) {

@@ -4,13 +4,10 @@ use super::ast::{Statement, Target, Upsert, UpsertSearch, Write};
 use super::clause::parse_options;
 use super::parser::Parser;
 use super::token::{Keyword, Token};
-use crate::{QueryError, WriteKind};
+use crate::{Result, WriteKind};
 
 /// The statement that writes and begins with this keyword; nothing if none does.
-pub(super) fn parse_write(
-    parser: &mut Parser<'_>,
-    keyword: Keyword,
-) -> Result<Option<Statement>, QueryError> {
+pub(super) fn parse_write(parser: &mut Parser<'_>, keyword: Keyword) -> Result<Option<Statement>> {
     let kind = match keyword {
         Keyword::Insert => WriteKind::Insert,
         Keyword::Update => WriteKind::Update,
@@ -32,7 +29,7 @@ pub(super) fn parse_write(
 }
 
 /// `INTO` or `IN`, and the collection.
-fn parse_target(parser: &mut Parser<'_>) -> Result<Target, QueryError> {
+fn parse_target(parser: &mut Parser<'_>) -> Result<Target> {
     if !parser.take_keyword(Keyword::Into) && !parser.take_keyword(Keyword::In) {
         return Err(parser.unexpected("INTO or IN"));
     }
@@ -46,7 +43,7 @@ fn parse_target(parser: &mut Parser<'_>) -> Result<Target, QueryError> {
     }
 }
 
-fn parse_upsert(parser: &mut Parser<'_>) -> Result<Statement, QueryError> {
+fn parse_upsert(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
     let search = if parser.take_keyword(Keyword::Filter) {
         UpsertSearch::Filter(parser.expression()?)

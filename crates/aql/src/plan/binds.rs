@@ -3,7 +3,7 @@
 use pellucid_value::{Kind, Ref, Value};
 
 use crate::tree::{Code, Slot};
-use crate::{Parsed, QueryError, number};
+use crate::{Parsed, QueryError, Result, number};
 
 /// The values that were given, and for a plan that is to serve again, how it depends on them.
 pub(super) struct BindVariables<'a> {
@@ -28,7 +28,7 @@ impl<'a> BindVariables<'a> {
     }
 
     /// Fails unless each bind variable of the query has a value, and no other is there.
-    pub(super) fn check(&self, parsed: &Parsed) -> Result<(), QueryError> {
+    pub(super) fn check(&self, parsed: &Parsed) -> Result<()> {
         let given = match self.given.view() {
             Ref::Null => None,
             Ref::Object(given) => Some(given),
@@ -59,7 +59,7 @@ impl<'a> BindVariables<'a> {
     }
 
     /// The name of a collection that is bound; `name` has its `@`.
-    pub(super) fn fix_collection(&mut self, name: &str) -> Result<String, QueryError> {
+    pub(super) fn fix_collection(&mut self, name: &str) -> Result<String> {
         match self.fix(name).as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
             _ => Err(wrong_type(name)),

@@ -6,7 +6,7 @@ use super::variables::Variables;
 use crate::parse::ast::Query;
 use crate::run::Run;
 use crate::tree::{Code, Node, NodeKind, Slot};
-use crate::{Collection, QueryError, number};
+use crate::{Collection, QueryError, Result, number};
 
 /// The number of nodes that a query may have.
 const NODES_MAX: usize = 4000;
@@ -19,7 +19,7 @@ pub(crate) enum Access {
 }
 
 /// A function that plans a query or subquery.
-pub(super) type PlanQuery = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>, QueryError>;
+pub(super) type PlanQuery = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>>;
 
 /// A plan that is being made.
 pub(super) struct Builder<'a> {
@@ -57,11 +57,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    pub(super) fn subquery(&mut self, query: &Query) -> Result<Vec<Node>, QueryError> {
+    pub(super) fn subquery(&mut self, query: &Query) -> Result<Vec<Node>> {
         (self.plan_query)(self, query)
     }
 
-    pub(super) fn push(&mut self, kind: NodeKind) -> Result<(), QueryError> {
+    pub(super) fn push(&mut self, kind: NodeKind) -> Result<()> {
         if self.next_id > NODES_MAX {
             let message = format!("too much nesting or too many objects: over {NODES_MAX} nodes");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
@@ -73,13 +73,13 @@ impl<'a> Builder<'a> {
     }
 
     /// A new variable, visible from here on.
-    pub(super) fn declare(&mut self, name: &str) -> Result<Slot, QueryError> {
+    pub(super) fn declare(&mut self, name: &str) -> Result<Slot> {
         let slot = self.variables.add(Some(name));
         self.scope.declare(name, Code::Path(slot, Vec::new()))?;
         Ok(slot)
     }
 
-    pub(super) fn collection(&self, name: &str) -> Result<Collection, QueryError> {
+    pub(super) fn collection(&self, name: &str) -> Result<Collection> {
         self.run.source.collection(name).ok_or_else(|| {
             let message = format!("collection or view not found: {name}");
             QueryError::new(number::COLLECTION_NOT_FOUND, message)

@@ -6,12 +6,9 @@ use super::scope::Scope;
 use crate::aggregator::Aggregator;
 use crate::parse::ast::{self, Expression};
 use crate::tree::{Aggregate, Code, Collect, Into, NodeKind, Slot};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
-pub(super) fn plan_collect(
-    builder: &mut Builder<'_>,
-    collect: &ast::Collect,
-) -> Result<(), QueryError> {
+pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) -> Result<()> {
     let mut planned =
         Collect { groups: Vec::new(), aggregates: Vec::new(), into: None, count: None };
     let mut visible = Vec::new();
@@ -49,10 +46,7 @@ pub(super) fn plan_collect(
     builder.push(NodeKind::Collect(Box::new(planned)))
 }
 
-fn kept_variables(
-    scope: &Scope,
-    keep: Option<&[String]>,
-) -> Result<Vec<(String, Code)>, QueryError> {
+fn kept_variables(scope: &Scope, keep: Option<&[String]>) -> Result<Vec<(String, Code)>> {
     let Some(names) = keep else {
         return Ok(scope.own().iter().map(|own| (own.name.clone(), own.code.clone())).collect());
     };
@@ -66,11 +60,7 @@ fn kept_variables(
     names.iter().map(find).collect()
 }
 
-fn plan_aggregate(
-    builder: &mut Builder<'_>,
-    name: &str,
-    value: &Expression,
-) -> Result<Aggregate, QueryError> {
+fn plan_aggregate(builder: &mut Builder<'_>, name: &str, value: &Expression) -> Result<Aggregate> {
     let wrong = || {
         let message = "invalid aggregate expression: an aggregate function of one argument is \
                        expected";

@@ -223,7 +223,7 @@ impl Explainer<'_> {
     }
 }
 
-/// An array of what is shown. No plan is as deep as values may be, since subqueries are not.
+/// An array of values. No plan is as deep as values may be, since subqueries are not.
 fn list(elements: impl IntoIterator<Item = Value>) -> Value {
     Value::array(elements.into_iter().collect()).unwrap_or_default()
 }

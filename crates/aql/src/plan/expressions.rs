@@ -11,13 +11,10 @@ use crate::functions;
 use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName};
 use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, Expansion, Name, Pipeline, Quantity, Question};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// Makes an expression ready.
-pub(super) fn plan_expression(
-    builder: &mut Builder<'_>,
-    expression: &Expression,
-) -> Result<Code, QueryError> {
+pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
     builder.run.tick()?;
     let before_bytes = builder.run.memory.passing_bytes();
     builder.run.memory.take(size_of::<Code>())?;
@@ -75,14 +72,11 @@ pub(super) fn plan_expression(
     fold(code, before_bytes, &mut builder.run)
 }
 
-fn plan_all(
-    builder: &mut Builder<'_>,
-    expressions: &[Expression],
-) -> Result<Vec<Code>, QueryError> {
+fn plan_all(builder: &mut Builder<'_>, expressions: &[Expression]) -> Result<Vec<Code>> {
     expressions.iter().map(|expression| plan_expression(builder, expression)).collect()
 }
 
-fn plan_name(builder: &Builder<'_>, name: &str) -> Result<Code, QueryError> {
+fn plan_name(builder: &Builder<'_>, name: &str) -> Result<Code> {
     if let Some(code) = builder.scope.find(name) {
         return Ok(code.clone());
     }
@@ -99,11 +93,7 @@ fn collection_as_operand(name: &str) -> QueryError {
 }
 
 /// `value.@name`: a name, or an array of names that follow each other.
-fn plan_bound_attribute(
-    builder: &mut Builder<'_>,
-    value: Code,
-    name: &str,
-) -> Result<Code, QueryError> {
+fn plan_bound_attribute(builder: &mut Builder<'_>, value: Code, name: &str) -> Result<Code> {
     let bound = builder.binds.fix(name);
     let wrong = || wrong_type(name);
     match bound.view() {
@@ -119,10 +109,7 @@ fn plan_bound_attribute(
     }
 }
 
-fn plan_expansion(
-    builder: &mut Builder<'_>,
-    expansion: &ast::Expansion,
-) -> Result<Code, QueryError> {
+fn plan_expansion(builder: &mut Builder<'_>, expansion: &ast::Expansion) -> Result<Code> {
     let list = plan_expression(builder, &expansion.list)?;
     let limit = match &expansion.limit {
         Some((offset, count)) => {
@@ -139,7 +126,7 @@ fn plan_expansion(
 fn plan_within_brackets(
     builder: &mut Builder<'_>,
     part: Option<&Expression>,
-) -> Result<Option<Code>, QueryError> {
+) -> Result<Option<Code>> {
     let Some(part) = part else { return Ok(None) };
     builder.scope.open_brackets();
     let code = plan_expression(builder, part);
@@ -147,7 +134,7 @@ fn plan_within_brackets(
     code.map(Some)
 }
 
-fn plan_question(builder: &mut Builder<'_>, question: &ast::Question) -> Result<Code, QueryError> {
+fn plan_question(builder: &mut Builder<'_>, question: &ast::Question) -> Result<Code> {
     let list = plan_expression(builder, &question.list)?;
     let quantity = match &question.quantifier {
         Some(quantifier) => Some(plan_quantity(builder, quantifier)?),
@@ -158,10 +145,7 @@ fn plan_question(builder: &mut Builder<'_>, question: &ast::Question) -> Result<
     Ok(Code::Question(Box::new(Question { list, quantity, count, filter })))
 }
 
-fn plan_quantity(
-    builder: &mut Builder<'_>,
-    quantifier: &ast::Quantifier,
-) -> Result<Quantity, QueryError> {
+fn plan_quantity(builder: &mut Builder<'_>, quantifier: &ast::Quantifier) -> Result<Quantity> {
     Ok(match quantifier {
         ast::Quantifier::All => Quantity::All,
         ast::Quantifier::Any => Quantity::Any,
@@ -170,7 +154,7 @@ fn plan_quantity(
     })
 }
 
-fn plan_object(builder: &mut Builder<'_>, members: &[ast::Member]) -> Result<Code, QueryError> {
+fn plan_object(builder: &mut Builder<'_>, members: &[ast::Member]) -> Result<Code> {
     let mut codes = Vec::new();
     for member in members {
         let name = match &member.name {
@@ -182,7 +166,7 @@ fn plan_object(builder: &mut Builder<'_>, members: &[ast::Member]) -> Result<Cod
     Ok(Code::Object(codes))
 }
 
-fn plan_subquery(builder: &mut Builder<'_>, query: &ast::Query) -> Result<Code, QueryError> {
+fn plan_subquery(builder: &mut Builder<'_>, query: &ast::Query) -> Result<Code> {
     builder.binds.serve_once();
     let writes = |statement: &ast::Statement| {
         matches!(statement, ast::Statement::Write(_) | ast::Statement::Upsert(_))
@@ -194,11 +178,7 @@ fn plan_subquery(builder: &mut Builder<'_>, query: &ast::Query) -> Result<Code, 
     Ok(Code::Subquery(Arc::new(Pipeline { nodes, width: builder.variables.len() })))
 }
 
-fn plan_call(
-    builder: &mut Builder<'_>,
-    name: &str,
-    arguments: &[Expression],
-) -> Result<Code, QueryError> {
+fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) -> Result<Code> {
     builder.binds.serve_once();
     let upper = name.to_ascii_uppercase();
     let Some(function) = functions::find(&upper) else {
@@ -234,7 +214,7 @@ fn plan_call(
 fn collection_argument(
     builder: &mut Builder<'_>,
     argument: &Expression,
-) -> Result<Option<crate::Collection>, QueryError> {
+) -> Result<Option<crate::Collection>> {
     let name = match argument {
         Expression::Name(name)
             if builder.scope.find(name).is_none()
@@ -252,11 +232,7 @@ fn collection_argument(
 
 /// An operand of an operator: a bind variable becomes a variable of a plan that is to serve again
 /// after comparisons with other values.
-fn plan_operand(
-    builder: &mut Builder<'_>,
-    operator: Binary,
-    operand: &Expression,
-) -> Result<Code, QueryError> {
+fn plan_operand(builder: &mut Builder<'_>, operator: Binary, operand: &Expression) -> Result<Code> {
     use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     let compares = matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual);
     if let Expression::Bind(name) = operand

@@ -1,12 +1,12 @@
 //! Filters as near to their data as they can be.
 
 use super::builder::Builder;
-use crate::QueryError;
+use crate::Result;
 use crate::parse::ast::Binary;
 use crate::tree::{Code, NodeKind};
 
 /// Adds a filter: each of the conditions that it is made of where its variables are known.
-pub(super) fn add_filter(builder: &mut Builder<'_>, condition: Code) -> Result<(), QueryError> {
+pub(super) fn add_filter(builder: &mut Builder<'_>, condition: Code) -> Result<()> {
     match condition {
         Code::Binary(Binary::And, operands) => {
             let (left, right) = *operands;
@@ -19,7 +19,7 @@ pub(super) fn add_filter(builder: &mut Builder<'_>, condition: Code) -> Result<(
     }
 }
 
-fn place_filter(builder: &mut Builder<'_>, code: Code) -> Result<(), QueryError> {
+fn place_filter(builder: &mut Builder<'_>, code: Code) -> Result<()> {
     let mut place = builder.nodes.len();
     if code.is_pure() {
         let slots = code.slots();

@@ -2,14 +2,14 @@
 
 use pellucid_value::Value;
 
-use crate::QueryError;
+use crate::Result;
 use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::tree::Code;
 
 /// Computes at once what does not depend on rows. The memory of its operands, which are folded,
 /// was taken since there were `before_bytes` of it.
-pub(super) fn fold(code: Code, before_bytes: usize, run: &mut Run) -> Result<Code, QueryError> {
+pub(super) fn fold(code: Code, before_bytes: usize, run: &mut Run) -> Result<Code> {
     let mut is_constant = true;
     code.for_each_operand(&mut |operand| is_constant &= matches!(operand, Code::Constant(_)));
     if !is_constant || matches!(code, Code::Constant(_)) || !folds(&code) {

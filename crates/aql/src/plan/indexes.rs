@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::prefixes;
 use crate::parse::ast::Binary;
 use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
-use crate::{Collection, Index, IndexKind, QueryError};
+use crate::{Collection, Index, IndexKind, Result};
 
 /// An index that fits, and what of the filter it answers.
 struct Candidate {
@@ -20,7 +20,7 @@ struct Candidate {
 }
 
 /// Gives loops over collections their indexes, where there are some that help.
-pub(super) fn choose_indexes(builder: &mut Builder<'_>) -> Result<(), QueryError> {
+pub(super) fn choose_indexes(builder: &mut Builder<'_>) -> Result<()> {
     let mut place = 0;
     // Sorts that are dropped make the line shorter.
     while place + 1 < builder.nodes.len() {
@@ -321,7 +321,7 @@ fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usi
 }
 
 /// An index whose first field is the elements of an array answers which arrays have a value. The
-/// condition is asked again: what is no array has an entry, too.
+/// condition is asked again: a value that is no array has an entry, too.
 fn by_element(
     access: &IndexAccess,
     filter: &[Code],

@@ -30,7 +30,7 @@ use variables::Variables;
 
 use crate::run::{Run, Warning};
 use crate::tree::{NodeKind, Pipeline, Slot};
-use crate::{Collection, KillSwitch, Parsed, QueryError, QueryOptions, Source};
+use crate::{Collection, KillSwitch, Parsed, QueryOptions, Result, Source};
 
 /// A query that is ready to run: bound to values, collections and indexes.
 #[derive(Debug)]
@@ -62,13 +62,13 @@ impl Plan {
     /// Plans a query.
     ///
     /// # Errors
-    /// What its text alone does not tell: names, types and bind variables that do not fit.
+    /// Names, types and bind variables that do not fit: faults that the text alone does not show.
     pub fn new(
         parsed: &Parsed,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         Self::killable(parsed, bind_variables, source, options, &KillSwitch::default())
     }
 
@@ -82,7 +82,7 @@ impl Plan {
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
         plan(parsed, BindVariables::new(bind_variables, false), run).map(|(plan, _)| plan)
     }
@@ -94,7 +94,7 @@ impl Plan {
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
-    ) -> Result<(Self, Option<Reuse>), QueryError> {
+    ) -> Result<(Self, Option<Reuse>)> {
         let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
         let (plan, dependence) = plan(parsed, BindVariables::new(bind_variables, true), run)?;
         let reuse = dependence.filter(|_| plan.warnings.is_empty()).and_then(|dependence| {
@@ -117,7 +117,7 @@ impl Plan {
             .map(|(collection, access)| (collection.name.as_str(), *access == Access::Write))
     }
 
-    /// The number of bytes that of memory it takes.
+    /// The bytes of memory that it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.memory.held_bytes()
@@ -145,11 +145,7 @@ impl Plan {
 }
 
 /// The plan of a query, and how it depends on bind variables if that was asked.
-fn plan(
-    parsed: &Parsed,
-    binds: BindVariables<'_>,
-    run: Run,
-) -> Result<(Plan, Option<Dependence>), QueryError> {
+fn plan(parsed: &Parsed, binds: BindVariables<'_>, run: Run) -> Result<(Plan, Option<Dependence>)> {
     binds.check(parsed)?;
     let mut builder = Builder::new(run, binds, query::plan_query);
     let mut nodes = query::plan_query(&mut builder, &parsed.query)?;

@@ -5,13 +5,10 @@ use pellucid_value::{Ref, Value};
 use super::builder::Builder;
 use super::expressions::plan_expression;
 use crate::parse::ast::Expression;
-use crate::{OverwriteMode, QueryError, WriteOptions, number};
+use crate::{OverwriteMode, QueryError, Result, WriteOptions, number};
 
 /// The members of an options object, which must be known before the query runs.
-fn read_options(
-    builder: &mut Builder<'_>,
-    options: &Expression,
-) -> Result<Vec<(String, Value)>, QueryError> {
+fn read_options(builder: &mut Builder<'_>, options: &Expression) -> Result<Vec<(String, Value)>> {
     let code = plan_expression(builder, options)?;
     match code.constant() {
         Some(value) if value.view().as_object().is_some() => Ok(value
@@ -26,16 +23,13 @@ fn read_options(
     }
 }
 
-fn warn_unknown(builder: &mut Builder<'_>, name: &str, statement: &str) -> Result<(), QueryError> {
+fn warn_unknown(builder: &mut Builder<'_>, name: &str, statement: &str) -> Result<()> {
     let message = format!("unknown attribute '{name}' in OPTIONS of {statement}");
     builder.run.warn(number::INVALID_OPTIONS_ATTRIBUTE, message)
 }
 
 /// Options of `FOR` are hints; only those that must not be ignored matter.
-pub(super) fn check_for_options(
-    builder: &mut Builder<'_>,
-    options: &Expression,
-) -> Result<(), QueryError> {
+pub(super) fn check_for_options(builder: &mut Builder<'_>, options: &Expression) -> Result<()> {
     for (name, value) in read_options(builder, options)? {
         match name.as_str() {
             "forceIndexHint" if value.is_true() => {
@@ -53,7 +47,7 @@ pub(super) fn plan_write_options(
     builder: &mut Builder<'_>,
     options: Option<&Expression>,
     statement: &str,
-) -> Result<WriteOptions, QueryError> {
+) -> Result<WriteOptions> {
     let mut write = WriteOptions::default();
     let Some(options) = options else { return Ok(write) };
     for (name, value) in read_options(builder, options)? {
@@ -79,10 +73,7 @@ pub(super) fn plan_write_options(
     Ok(write)
 }
 
-fn overwrite_mode(
-    builder: &mut Builder<'_>,
-    value: &Value,
-) -> Result<Option<OverwriteMode>, QueryError> {
+fn overwrite_mode(builder: &mut Builder<'_>, value: &Value) -> Result<Option<OverwriteMode>> {
     Ok(match value.view() {
         Ref::String("conflict") => Some(OverwriteMode::Conflict),
         Ref::String("ignore") => Some(OverwriteMode::Ignore),

@@ -2,7 +2,7 @@
 //!
 //! Strings lie in indexes in the order of their bytes, which in UTF-8 is that of their characters.
 //! So all that begin alike lie side by side, and what follows them is the beginning with its last
-//! character one higher. The condition itself is asked again of what is found there.
+//! character one higher. The condition itself is asked again of each document that is found.
 
 use std::sync::Arc;
 

@@ -11,17 +11,14 @@ use super::options::check_for_options;
 use super::writes::{plan_upsert, plan_write};
 use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::tree::{Code, Node, NodeKind};
-use crate::{Collection, QueryError, number};
+use crate::{Collection, QueryError, Result, number};
 
 /// The number of nodes that may call each other when rows are asked for: all but those that go
 /// through rows one by one, with those of the subqueries within each other.
 const CALLS_MAX: usize = 250;
 
 /// The nodes of a query or subquery, in the scope as it is.
-pub(super) fn plan_query(
-    builder: &mut Builder<'_>,
-    query: &Query,
-) -> Result<Vec<Node>, QueryError> {
+pub(super) fn plan_query(builder: &mut Builder<'_>, query: &Query) -> Result<Vec<Node>> {
     builder.scope.begin_query()?;
     let outer = std::mem::take(&mut builder.nodes);
     let calls_around = std::mem::take(&mut builder.calls_within);
@@ -42,7 +39,7 @@ pub(super) fn plan_query(
     Ok(std::mem::replace(&mut builder.nodes, outer))
 }
 
-fn plan_statement(builder: &mut Builder<'_>, statement: &Statement) -> Result<(), QueryError> {
+fn plan_statement(builder: &mut Builder<'_>, statement: &Statement) -> Result<()> {
     match statement {
         Statement::For { variable, list, options } => {
             if let Some(options) = options {
@@ -77,11 +74,7 @@ fn plan_statement(builder: &mut Builder<'_>, statement: &Statement) -> Result<()
     }
 }
 
-fn plan_for(
-    builder: &mut Builder<'_>,
-    variable: &str,
-    list: &Expression,
-) -> Result<(), QueryError> {
+fn plan_for(builder: &mut Builder<'_>, variable: &str, list: &Expression) -> Result<()> {
     if let Some(collection) = named_collection(builder, list)? {
         if builder.has_written(&collection) {
             let message =
@@ -99,10 +92,7 @@ fn plan_for(
 }
 
 /// The collection that an expression names, if it names one and no variable.
-fn named_collection(
-    builder: &mut Builder<'_>,
-    list: &Expression,
-) -> Result<Option<Collection>, QueryError> {
+fn named_collection(builder: &mut Builder<'_>, list: &Expression) -> Result<Option<Collection>> {
     match list {
         Expression::Name(name) if builder.scope.find(name).is_none() => {
             builder.collection(name).map(Some)
@@ -115,11 +105,7 @@ fn named_collection(
     }
 }
 
-fn plan_let(
-    builder: &mut Builder<'_>,
-    variable: &str,
-    value: &Expression,
-) -> Result<(), QueryError> {
+fn plan_let(builder: &mut Builder<'_>, variable: &str, value: &Expression) -> Result<()> {
     let code = plan_expression(builder, value)?;
     // What is as cheap to compute as to read needs no node, and shows indexes through.
     if matches!(code, Code::Constant(_) | Code::Path(..)) {
@@ -129,7 +115,7 @@ fn plan_let(
     builder.push(NodeKind::Calculation { slot, code })
 }
 
-fn plan_sort(builder: &mut Builder<'_>, keys: &[SortKey]) -> Result<(), QueryError> {
+fn plan_sort(builder: &mut Builder<'_>, keys: &[SortKey]) -> Result<()> {
     let mut sorted = Vec::new();
     for key in keys {
         let code = plan_expression(builder, &key.value)?;
@@ -149,7 +135,7 @@ fn plan_sort(builder: &mut Builder<'_>, keys: &[SortKey]) -> Result<(), QueryErr
     builder.push(NodeKind::Sort { keys: sorted, limit: None })
 }
 
-fn is_descending(builder: &mut Builder<'_>, direction: &Expression) -> Result<bool, QueryError> {
+fn is_descending(builder: &mut Builder<'_>, direction: &Expression) -> Result<bool> {
     let code = plan_expression(builder, direction)?;
     match code.constant().and_then(Value::as_str) {
         Some(text) if text.eq_ignore_ascii_case("asc") => Ok(false),
@@ -168,17 +154,14 @@ fn plan_limit(
     builder: &mut Builder<'_>,
     offset: Option<&Expression>,
     count: &Expression,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     let offset = offset.map(|offset| limit_operand(builder, offset)).transpose()?.flatten();
     let count = limit_operand(builder, count)?;
     builder.push(NodeKind::Limit { offset: offset.unwrap_or(0), count, is_last: false })
 }
 
 /// A count that is known before the query runs; null is nothing.
-fn limit_operand(
-    builder: &mut Builder<'_>,
-    operand: &Expression,
-) -> Result<Option<u64>, QueryError> {
+fn limit_operand(builder: &mut Builder<'_>, operand: &Expression) -> Result<Option<u64>> {
     let code = plan_expression(builder, operand)?;
     let wrong = |what: &str| QueryError::new(number::NUMBER_OUT_OF_RANGE, what);
     let Some(value) = code.constant() else {

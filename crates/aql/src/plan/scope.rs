@@ -1,7 +1,7 @@
 //! The names that are visible at one place of a query.
 
 use crate::tree::{Code, Slot};
-use crate::{QueryError, number};
+use crate::{QueryError, Result, number};
 
 /// The number of variables that one place of a query may see.
 const VISIBLE_MAX: usize = 4000;
@@ -28,7 +28,7 @@ pub(super) struct Scope {
 
 impl Scope {
     /// Begins a query or subquery, in which all names around it are visible.
-    pub(super) fn begin_query(&mut self) -> Result<(), QueryError> {
+    pub(super) fn begin_query(&mut self) -> Result<()> {
         if self.around.len() > SUBQUERIES_MAX {
             let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
@@ -43,7 +43,7 @@ impl Scope {
     }
 
     /// Makes a name visible.
-    pub(super) fn declare(&mut self, name: &str, code: Code) -> Result<(), QueryError> {
+    pub(super) fn declare(&mut self, name: &str, code: Code) -> Result<()> {
         if self.find(name).is_some() {
             let message = format!("variable '{name}' is assigned multiple times");
             return Err(QueryError::new(number::VARIABLE_REDECLARED, message));

@@ -10,9 +10,9 @@ use super::options::plan_write_options;
 use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName, Target, UpsertSearch};
 use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, NodeKind, Pipeline, Slot, Upsert, Write};
-use crate::{Collection, QueryError, number};
+use crate::{Collection, QueryError, Result, number};
 
-fn plan_target(builder: &mut Builder<'_>, target: &Target) -> Result<Collection, QueryError> {
+fn plan_target(builder: &mut Builder<'_>, target: &Target) -> Result<Collection> {
     let name = match target {
         Target::Name(name) => name.clone(),
         Target::Bind(name) => builder.binds.fix_collection(name)?,
@@ -34,7 +34,7 @@ fn declare_results(builder: &mut Builder<'_>) -> (Slot, Slot) {
     (old, new)
 }
 
-pub(super) fn plan_write(builder: &mut Builder<'_>, write: &ast::Write) -> Result<(), QueryError> {
+pub(super) fn plan_write(builder: &mut Builder<'_>, write: &ast::Write) -> Result<()> {
     let document = plan_expression(builder, &write.document)?;
     let with = write.with.as_ref().map(|with| plan_expression(builder, with)).transpose()?;
     let collection = plan_target(builder, &write.target)?;
@@ -46,10 +46,7 @@ pub(super) fn plan_write(builder: &mut Builder<'_>, write: &ast::Write) -> Resul
     builder.push(NodeKind::Write(Box::new(write)))
 }
 
-pub(super) fn plan_upsert(
-    builder: &mut Builder<'_>,
-    upsert: &ast::Upsert,
-) -> Result<(), QueryError> {
+pub(super) fn plan_upsert(builder: &mut Builder<'_>, upsert: &ast::Upsert) -> Result<()> {
     let insert = plan_expression(builder, &upsert.insert)?;
     let collection = plan_target(builder, &upsert.target)?;
     let options = plan_write_options(builder, upsert.options.as_ref(), "UPSERT")?;
@@ -82,11 +79,7 @@ pub(super) fn plan_upsert(
 }
 
 /// All attributes of the example are equal, those of objects within it one by one.
-fn plan_example(
-    builder: &mut Builder<'_>,
-    example: &Expression,
-    found: Slot,
-) -> Result<Code, QueryError> {
+fn plan_example(builder: &mut Builder<'_>, example: &Expression, found: Slot) -> Result<Code> {
     let mut equals = Vec::new();
     let document = Code::Path(found, Vec::new());
     plan_example_members(builder, example, &document, &mut equals)?;
@@ -99,7 +92,7 @@ fn plan_example_members(
     example: &Expression,
     document: &Code,
     equals: &mut Vec<Code>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     let bound;
     let members = match example {
         Expression::Object(members) => members,
@@ -142,7 +135,7 @@ fn plan_search(
     collection: &Collection,
     slot: Slot,
     condition: Code,
-) -> Result<Arc<Pipeline>, QueryError> {
+) -> Result<Arc<Pipeline>> {
     let outer = std::mem::take(&mut builder.nodes);
     builder.push(NodeKind::Singleton)?;
     let (collection, filter) = (collection.clone(), Vec::new());

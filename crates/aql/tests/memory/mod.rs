@@ -262,13 +262,13 @@ impl WriteBatch for Batch {
     }
 }
 
-/// What a query gave.
+/// The result of a query.
 pub(crate) struct Outcome {
     /// Its values, as an array.
     pub(crate) result: Value,
     /// The numbers of its warnings.
     pub(crate) warnings: Vec<u16>,
-    /// What it did.
+    /// Its counts.
     pub(crate) stats: pellucid_aql::Stats,
     /// The plan.
     pub(crate) plan: Arc<Plan>,

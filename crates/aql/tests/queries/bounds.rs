@@ -106,7 +106,7 @@ fn automata_are_built_in_linear_time() {
     assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
 }
 
-/// What the algorithms give that replaced simpler ones.
+/// Results of the algorithms that replaced simpler ones.
 #[test]
 fn results_stay() {
     for (text, expected) in [

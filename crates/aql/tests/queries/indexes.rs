@@ -1,4 +1,4 @@
-//! Which index answers what, and that it gives the same as none.
+//! Choice of indexes: each gives the same result as none.
 
 use super::{nodes, people, query, result};
 

@@ -34,7 +34,7 @@ fn memory_is_bounded() {
     assert!(outcome.stats.peak_memory_bytes < 2_000_000, "{:?}", outcome.stats);
 }
 
-/// What is over counts no more: a query may go through far more than it may keep.
+/// Memory that is free again counts no more: a query may go through far more than it may keep.
 #[test]
 fn memory_that_is_free_again_does_not_count() {
     let options = QueryOptions { memory_bytes_max: 300_000, ..QueryOptions::default() };

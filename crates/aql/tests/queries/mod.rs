@@ -1,4 +1,4 @@
-//! What queries do, one concept at a time.
+//! Queries, one concept at a time.
 
 mod bounds;
 mod indexes;

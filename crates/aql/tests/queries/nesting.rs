@@ -106,7 +106,7 @@ fn plans_are_bounded_and_as_long_as_they_may_be() {
     }
 }
 
-/// What bind variables say became as many expressions within each other.
+/// Bind variables became as many expressions within each other as they have elements.
 #[test]
 fn bind_variables_make_no_deep_expressions() {
     let names = (0..1000).map(|place| format!("\"a{place}\"")).collect::<Vec<_>>();

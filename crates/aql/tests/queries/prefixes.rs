@@ -65,7 +65,7 @@ fn a_plan_shows_the_range_and_asks_again() {
     assert_eq!((outcome.stats.scanned_index, outcome.stats.document_lookups), (2, 0));
 }
 
-/// What is hard to order, to escape, or no string.
+/// Values that are hard to order, to escape, or no strings.
 const PIECES: [&str; 17] = [
     "a",
     "b",

@@ -1,8 +1,8 @@
 //! Tests of the whole on simulated files: what must hold whatever was written and whenever it
 //! ended.
 
+mod contents;
 mod crash;
-mod held;
 mod lease;
 mod model;
 

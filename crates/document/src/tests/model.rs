@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What becomes of an update: objects are merged.
+/// The result of an update: objects are merged.
 fn merged(old: &serde_json::Value, new: &serde_json::Value) -> serde_json::Value {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return new.clone() };
     let mut both = old.clone();

@@ -72,7 +72,7 @@ fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
         .transpose()?
         .unwrap_or_else(|| vec![DOCUMENTS.to_owned()]);
     if names.iter().any(|name| name == DOCUMENTS) {
-        let documents = pellucid_document::held(store);
+        let documents = pellucid_document::contents(store);
         let documents = documents.map_err(|error| StoreError::Failed(error.to_string()))?;
         if let Some(what) = documents {
             return Ok(Held::Documents(what));

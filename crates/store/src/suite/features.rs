@@ -79,7 +79,7 @@ fn large_batches(using: &Using<'_>, is_supported: bool) {
     assert!(found.iter().all(|(key, value)| key == value));
 }
 
-/// A snapshot of such a store sees what was written after it was taken.
+/// A snapshot of such a store sees entries that were written after it was taken.
 fn no_snapshots(using: &Using<'_>) {
     using.put("a", "old");
     let snapshot = using.store.snapshot().unwrap();

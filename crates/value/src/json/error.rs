@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why text was refused, and where.
+/// The reason for which text was refused, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
     /// Bytes from the front of the text.
@@ -11,7 +11,7 @@ pub struct JsonError {
     pub problem: JsonProblem,
 }
 
-/// Why text was refused.
+/// The reason for which text was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonProblem {
     /// Something else should stand here.

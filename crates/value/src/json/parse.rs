@@ -24,7 +24,7 @@ impl Default for Limits {
 /// Reads one value, around which there may be white space, as a packed document.
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// A fault of the text, with its place.
 pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
     let mut parser = Parser::new(text, limits)?;
     parser.skip_space();
@@ -37,7 +37,7 @@ pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
 /// As [`parse_packed`], as a value.
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// A fault of the text, with its place.
 pub fn parse_value(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
     let document = parse_packed(text, limits)?;
     let offset = text.len();
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
     /// stays readable until the next call.
     ///
     /// # Errors
-    /// What is wrong with the text, and where. Where to go on is then unknown.
+    /// A fault of the text, with its place. Where to go on is then unknown.
     pub fn value(&mut self) -> Result<&[u8], JsonError> {
         let mut memory = std::mem::take(&mut self.document);
         if memory.capacity() == 0 {
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
     /// Goes on with another text, which is one value, and reads that. Memory is used again.
     ///
     /// # Errors
-    /// What is wrong with the text, and where.
+    /// A fault of the text, with its place.
     pub fn whole(&mut self, text: &'a str) -> Result<&[u8], JsonError> {
         (self.text, self.at) = (text, 0);
         self.skip_space();

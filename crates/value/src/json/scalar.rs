@@ -50,7 +50,7 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// Appends a number; null for what is none.
+/// Appends a number; null for a double that is none.
 pub fn write_number(number: Number, out: &mut Vec<u8>) {
     match number {
         Number::Int(value) => {

@@ -18,7 +18,7 @@ pub struct Builder {
     duplicates: Duplicates,
     /// A name waits for its value.
     is_named: bool,
-    /// Why there is no document, whatever comes.
+    /// The reason for which there is no document, whatever comes.
     failed: Option<OverLimit>,
 }
 

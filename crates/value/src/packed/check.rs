@@ -7,7 +7,7 @@ use super::node::{
 /// Checks every byte of a packed document.
 ///
 /// # Errors
-/// What is wrong first.
+/// The first fault.
 pub fn check(document: &[u8]) -> Result<(), Damage> {
     let node = node_of(document)?;
     let end = check_node(node, 1, 0)?;

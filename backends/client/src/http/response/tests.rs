@@ -1,4 +1,4 @@
-//! What the parser makes of answers whole, split, malformed and random.
+//! The parser on answers whole, split, malformed and random.
 
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use regex_automata::hybrid::regex::{Builder, Regex};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::{Anchored, Input};
 
-use crate::QueryError;
+use crate::Result;
 use crate::regexes::{Expression, REGEX_BYTES_MAX};
 use crate::run::Run;
 
@@ -16,7 +16,7 @@ const CHECK_STEPS: usize = 1 << 20;
 /// The least and the most bytes between two looks.
 const CHECK_BYTES: std::ops::RangeInclusive<usize> = 16..=(64 << 10);
 
-/// The automata and what they have built so far.
+/// The automata and the states that they have built so far.
 pub(super) struct Stepping {
     regex: Regex,
     forward: Cache,
@@ -56,12 +56,7 @@ impl Stepping {
     }
 
     /// The first match from `from` on.
-    pub(super) fn search(
-        &mut self,
-        own: &str,
-        from: usize,
-        run: &mut Run,
-    ) -> Result<Search, QueryError> {
+    pub(super) fn search(&mut self, own: &str, from: usize, run: &mut Run) -> Result<Search> {
         let mut from = from;
         loop {
             let Ok(end) = self.end(own, from, run)? else { return Ok(Search::Unable) };
@@ -81,7 +76,7 @@ impl Stepping {
         own: &str,
         from: usize,
         run: &mut Run,
-    ) -> Result<Result<Option<usize>, Unable>, QueryError> {
+    ) -> Result<Result<Option<usize>, Unable>> {
         let (dfa, cache) = (self.regex.forward(), &mut self.forward);
         let Ok(mut state) = dfa.start_state_forward(cache, &Input::new(own).range(from..)) else {
             return Ok(Err(Unable));
@@ -115,7 +110,7 @@ impl Stepping {
         from: usize,
         end: usize,
         run: &mut Run,
-    ) -> Result<Result<usize, Unable>, QueryError> {
+    ) -> Result<Result<usize, Unable>> {
         let (dfa, cache) = (self.regex.reverse(), &mut self.reverse);
         let input = Input::new(own).range(from..end).anchored(Anchored::Yes);
         let Ok(mut state) = dfa.start_state_reverse(cache, &input) else { return Ok(Err(Unable)) };
@@ -152,7 +147,7 @@ impl Stepping {
 /// A chunk of bytes costs about as much as so many other steps.
 const CHECK_TICKS: usize = 64;
 
-/// Why a state is tagged.
+/// The reason for the tag of a state.
 enum Tag {
     Match,
     Dead,

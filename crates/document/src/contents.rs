@@ -14,7 +14,7 @@ use crate::storage::Reader;
 ///
 /// # Errors
 /// If the store fails, or holds definitions that make no sense.
-pub fn held(store: &dyn Store) -> Result<Option<String>> {
+pub fn contents(store: &dyn Store) -> Result<Option<String>> {
     let reader = Reader::of(store)?;
     let collections: Vec<CollectionDefinition> = reader.definitions(DefinitionKind::Collection)?;
     if let Some(collection) = collections.first() {
@@ -30,16 +30,16 @@ pub fn held(store: &dyn Store) -> Result<Option<String>> {
 /// There are contents of collections beside garbage.
 fn has_contents(reader: Reader<'_>) -> Result<bool> {
     let garbage = reader.garbage()?;
-    let contents = contents_prefix();
-    let mut start = contents.clone();
+    let prefix = contents_prefix();
+    let mut start = prefix.clone();
     loop {
-        let mut scan = reader.scan(&contents, &start)?;
+        let mut scan = reader.scan(&prefix, &start)?;
         let Some((key, _)) = scan.next_head()? else { return Ok(false) };
-        let Some(prefix) = garbage.iter().find(|prefix| key.starts_with(prefix)) else {
+        let Some(garbage) = garbage.iter().find(|prefix| key.starts_with(prefix)) else {
             return Ok(true);
         };
         // Garbage is passed over as a whole.
-        match end_of_prefix(prefix) {
+        match end_of_prefix(garbage) {
             Some(end) => start = end,
             None => return Ok(false),
         }

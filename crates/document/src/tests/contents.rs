@@ -1,4 +1,4 @@
-//! What of a store counts as documents that somebody has put there.
+//! The parts of a store that count as documents that somebody has put there.
 
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::Acknowledgement;
@@ -6,10 +6,10 @@ use pellucid_store::Acknowledgement;
 use super::{Step, apply, make, open};
 use crate::layout::documents_prefix;
 use crate::storage::plain_operation;
-use crate::{Documents, held};
+use crate::{Documents, contents};
 
 fn told(documents: &Documents) -> Option<String> {
-    held(documents.store().as_ref()).unwrap()
+    contents(documents.store().as_ref()).unwrap()
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! Objects with some of their members, or without them, at any depth.
+
+use std::collections::HashSet;
+
+use pellucid_value::{Value, packed};
+
+use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
+use super::make::{ListMaker, ObjectMaker, text, too_deep};
+use crate::Result;
+use crate::run::Run;
+
+/// The choice of members.
+#[derive(Clone, Copy)]
+struct Choice {
+    /// True if the members that are named stay, false if the others do.
+    keeps: bool,
+    /// True if it is made in objects within members, too.
+    is_recursive: bool,
+}
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("KEEP", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, "KEEP", Choice { keeps: true, is_recursive: false })
+    }),
+    Function::pure("KEEP_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, "KEEP_RECURSIVE", Choice { keeps: true, is_recursive: true })
+    }),
+    Function::pure("UNSET", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, "UNSET", Choice { keeps: false, is_recursive: false })
+    }),
+    Function::pure("UNSET_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, "UNSET_RECURSIVE", Choice { keeps: false, is_recursive: true })
+    }),
+];
+
+fn select(run: &mut Run, arguments: &[Value], name: &str, choice: Choice) -> Result<Value> {
+    if !is_object(&arguments[0]) {
+        return wrong(run, name);
+    }
+    let names = names(run, arguments)?;
+    within(run, &arguments[0], &names, choice, 0)
+}
+
+/// The names that arguments from the second on are, or the elements of an array there.
+fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
+    let mut add = |value: &Value| -> Result<()> {
+        let name = text(run, value)?;
+        run.tick()?;
+        run.memory.take(NAME_BYTES.saturating_add(name.len()))?;
+        names.insert(name.into_owned());
+        Ok(())
+    };
+    match &arguments[1..] {
+        [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,
+        names => names.iter().try_for_each(add)?,
+    }
+    Ok(names)
+}
+
+/// The memory that a name takes in a set of them beside its text, with the room that the set grows
+/// by.
+const NAME_BYTES: usize = 96;
+
+/// The value with only, or without, the members that are named, and if it is recursive, the same
+/// within them.
+fn within(
+    run: &mut Run,
+    value: &Value,
+    names: &HashSet<String>,
+    choice: Choice,
+    depth: usize,
+) -> Result<Value> {
+    if depth > packed::DEPTH_MAX {
+        return Err(too_deep());
+    }
+    if is_array(value) {
+        let mut elements = ListMaker::with_room(run, elements_of(value))?;
+        for element in value.each() {
+            let element = within(elements.run, &element, names, choice, depth + 1)?;
+            elements.push(element)?;
+        }
+        return elements.finish();
+    }
+    if !is_object(value) {
+        return Ok(value.clone());
+    }
+    let mut object = ObjectMaker::new(run);
+    for (name, member) in value.each_member(true) {
+        object.run.tick()?;
+        if names.contains(name.as_str()) == choice.keeps {
+            let member = match choice.is_recursive {
+                true => within(object.run, &member, names, choice, depth + 1)?,
+                false => member,
+            };
+            object.insert(name, member)?;
+        }
+    }
+    object.finish()
+}
