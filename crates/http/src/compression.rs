@@ -24,14 +24,17 @@ const WHOLE: u16 = 1_000;
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coding {
+pub enum Coding {
+    /// RFC 1952.
     Gzip,
+    /// RFC 1950.
     Deflate,
 }
 
 impl Coding {
     /// The name in headers.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Coding::Gzip => "gzip",
             Coding::Deflate => "deflate",
@@ -65,14 +68,14 @@ impl Coding {
     }
 }
 
-/// Takes the coding off the inner part of an entity tag, and gives it with the `+` before it, empty
-/// if there is none: a compressed body has the tag of the plain one, `+`, and the name of its
-/// coding.
+/// Takes the coding off the inner part of an entity tag: a compressed body has the tag of the plain
+/// one, `+`, and the name of its coding.
 #[must_use]
-pub fn plain_tag(inner: &[u8]) -> (&[u8], &'static str) {
-    let coding = ["+gzip", "+deflate"].into_iter().find(|end| inner.ends_with(end.as_bytes()));
-    let coding = coding.unwrap_or_default();
-    (&inner[..inner.len() - coding.len()], coding)
+pub fn plain_tag(inner: &[u8]) -> (&[u8], Option<Coding>) {
+    let plain = |coding: Coding| inner.strip_suffix(coding.name().as_bytes())?.strip_suffix(b"+");
+    let codings = [Coding::Gzip, Coding::Deflate].into_iter();
+    let found = codings.filter_map(|coding| Some((plain(coding)?, Some(coding)))).next();
+    found.unwrap_or((inner, None))
 }
 
 /// The weight that `q=…` names; what is malformed counts as zero.

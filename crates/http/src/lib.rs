@@ -51,7 +51,7 @@ mod workspace;
 pub use acceptor::descriptors_max;
 pub use body_source::{BodySource, Filled, Handled};
 pub use client_watch::ClientWatch;
-pub use compression::{CompressionFigures, plain_tag};
+pub use compression::{Coding, CompressionFigures, plain_tag};
 pub use cuts::{Cut, CutFigures};
 pub use ending::Ending;
 pub use h1::chunked::ChunkedDecoder;

@@ -1,15 +1,20 @@
 //! `pellucid serve`: the server, until it is told to stop.
 
 use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use clap::ArgMatches;
-use pellucid_server::{Log, ServerError, ServerOptions, start};
+use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, StoreKind, start};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
 use crate::settings::{ServeArguments, Task};
 use crate::systemd::{Manager, Watchdog};
+
+/// The pause between two looks for a signal while the server starts.
+const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves, or prints the settings. `matches` are those of this command.
 pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<(), Failure> {
@@ -25,13 +30,36 @@ pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<()
     }
 }
 
+/// Starts the server; nothing if it is told to stop while it waits for a store elsewhere, of which
+/// nothing is half open here.
+fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<RunningServer>, Failure> {
+    if matches!(options.store, StoreKind::Embedded) {
+        return start(options, Log::of_process()).map(Some).map_err(Failure::work);
+    }
+    let (sender, started) = sync_channel(1);
+    std::thread::spawn(move || {
+        // Nobody listens any more once it was told to stop.
+        let _ = sender.send(start(options, Log::of_process()));
+    });
+    loop {
+        match started.recv_timeout(SIGNAL_PAUSE) {
+            Ok(server) => return server.map(Some).map_err(Failure::work),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(error) => return Err(Failure::work(error)),
+        }
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            return Ok(None);
+        }
+    }
+}
+
 /// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets
 /// requests in flight finish and closes the store.
 fn serve(options: ServerOptions) -> Result<(), Failure> {
     // Before anything runs: a signal that comes early must not kill a store that is half open.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::work)?;
     let has_tls = options.tls.is_some();
-    let server = start(options, Log::of_process()).map_err(Failure::work)?;
+    let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
     println!("listening on {}", server.url());
     std::io::stdout().flush().map_err(Failure::work)?;
     let manager = Manager::of_environment();

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use pellucid_account::{Phase, Timeline};
 use pellucid_budget::Share;
 use pellucid_clock::WallTime;
-use pellucid_http::{BodySource, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
+use pellucid_http::{BodySource, Coding, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
 use pellucid_store::{Head, StoreError, Value};
 
 use crate::log::Log;
@@ -38,8 +38,8 @@ pub(crate) struct Reply {
 pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) written_at_ms: Option<u64>,
-    /// The end of the tag of a representation that is coded, as the client has it.
-    pub(crate) coding: &'static str,
+    /// The coding of the representation that the client has.
+    pub(crate) coding: Option<Coding>,
 }
 
 /// Headers and coding that ArangoDB's drivers expect.
@@ -128,7 +128,10 @@ impl Reply {
             response.header_with("ETag", |out| {
                 out.push(b'"');
                 write_decimal(out, sequence);
-                out.extend_from_slice(coding.as_bytes());
+                if let Some(coding) = coding {
+                    out.push(b'+');
+                    out.extend_from_slice(coding.name().as_bytes());
+                }
                 out.push(b'"');
             });
             if let Some(at_ms) = written_at_ms {
@@ -175,7 +178,7 @@ impl Reply {
 impl Version {
     pub(crate) fn of(head: &Head) -> Version {
         let (sequence, written_at_ms) = (head.sequence, Some(head.written_at_ms));
-        Version { sequence, written_at_ms, coding: "" }
+        Version { sequence, written_at_ms, coding: None }
     }
 }
 

@@ -68,6 +68,17 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// The time that a stop which has waited in vain for threads waits for the store to close.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
+/// The pause before a store is tried again whose copies are not to be reached at the start.
+const COPIES_PAUSE: Duration = Duration::from_secs(2);
+
+/// The time that a stop waits for requests in flight over a store of several copies: what has not
+/// answered by then waits for copies that are not to be reached. With [`END_WAIT`] and
+/// [`COPIES_CLOSE_WAIT`] it is 5 s.
+const COPIES_STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// The time that a stop waits for such a store to take the notes of its end.
+const COPIES_CLOSE_WAIT: Duration = Duration::from_secs(1);
+
 /// The store below.
 #[derive(Clone, Debug)]
 pub enum StoreKind {
@@ -247,7 +258,7 @@ pub fn start_on(
 /// Opens the store once nothing else stands in the way, so that a refusal leaves nothing behind.
 fn start_with(
     open: impl FnOnce(&ServerOptions) -> Result<Arc<dyn Store>, ServerError>,
-    options: ServerOptions,
+    mut options: ServerOptions,
     log: Log,
 ) -> Result<RunningServer, ServerError> {
     let certificates = options.tls.as_ref();
@@ -266,8 +277,38 @@ fn start_with(
     if let Some(cluster) = &options.cluster {
         check_cluster(cluster, certificates.is_some(), accounts.is_enforced())?;
     }
-    let parts = Parts::new(open(&options)?, accounts, &options, log)?;
-    serve(&parts, certificates, options)
+    let store = open(&options)?;
+    if store.replicated().is_none() {
+        return serve(&Parts::new(store, accounts, &options, log)?, certificates, options);
+    }
+    options.limits.stop = options.limits.stop.min(COPIES_STOP_WAIT);
+    serve(&await_copies(&store, &accounts, &options, &log)?, certificates, options)
+}
+
+/// The parts over a store of several copies, once enough of them are to be reached.
+fn await_copies(
+    store: &Arc<dyn Store>,
+    accounts: &Arc<Accounts>,
+    options: &ServerOptions,
+    log: &Log,
+) -> Result<Parts, ServerError> {
+    let mut told = String::new();
+    loop {
+        match Parts::new(Arc::clone(store), Arc::clone(accounts), options, log.clone()) {
+            Err(ServerError::Store(_, StoreError::Unreachable(why))) => {
+                if why != told {
+                    let pause = COPIES_PAUSE.as_secs();
+                    log.error(&format!(
+                        "the server begins to serve once the store can be used, and tries it again \
+                         every {pause} s: {why}"
+                    ));
+                    told = why;
+                }
+                std::thread::sleep(COPIES_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Checks that a node may be part of a cluster on these terms.
@@ -542,7 +583,15 @@ impl RunningServer {
         let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
         let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
         match served {
-            Some(served) => served.and(closing.close()),
+            Some(served) if closing.store.replicated().is_none() => served.and(closing.close()),
+            Some(served) => {
+                let closed = closing.close_within(COPIES_CLOSE_WAIT);
+                let late = || {
+                    log.error("the store did not take the notes of this server's end in time");
+                    Ok(())
+                };
+                served.and(closed.unwrap_or_else(late))
+            }
             None => closing.close_beside_stuck(&log),
         }
     }
@@ -577,6 +626,16 @@ impl Closing {
         self.store.close().map_err(|error| ServerError::Store(self.data, error))
     }
 
+    /// Closes the store on another thread; nothing if that takes longer than this.
+    fn close_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
+        let (sender, closed) = sync_channel(1);
+        let run = move || {
+            let _ = sender.send(self.close());
+        };
+        let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
+        started.ok().and_then(|_| closed.recv_timeout(wait).ok())
+    }
+
     /// Closes the store although threads are at work that do not end, and says which. They find
     /// the store closed, if they ever look.
     fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
@@ -585,15 +644,13 @@ impl Closing {
             [] => "threads other than those of calls".to_owned(),
             calls => calls.join("; "),
         };
-        let (sender, closed) = sync_channel(1);
-        let run = move || {
-            let _ = sender.send(self.close().err());
+        let wait = match self.store.replicated() {
+            Some(_) => COPIES_CLOSE_WAIT,
+            None => CLOSE_WAIT,
         };
-        let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
-        let closed = started.ok().and_then(|_| closed.recv_timeout(CLOSE_WAIT).ok());
-        let outcome = match closed {
-            Some(None) => "the store is closed".to_owned(),
-            Some(Some(error)) => error.to_string(),
+        let outcome = match self.close_within(wait) {
+            Some(Ok(())) => "the store is closed".to_owned(),
+            Some(Err(error)) => error.to_string(),
             None => {
                 "the store did not close in time: the journal has what was acknowledged".to_owned()
             }

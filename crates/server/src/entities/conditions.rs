@@ -1,6 +1,6 @@
 //! Conditional requests (RFC 9110, section 13). An entry's ETag is its sequence number in quotes.
 
-use pellucid_http::{Request, plain_tag};
+use pellucid_http::{Coding, Request, plain_tag};
 use pellucid_store::{Condition, Head};
 
 use crate::reply::Failure;
@@ -9,8 +9,8 @@ use crate::reply::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Proceed,
-    /// The client has it, in the coding whose tag ends so.
-    NotModified(&'static str),
+    /// The client has it, in this coding.
+    NotModified(Option<Coding>),
     PreconditionFailed,
 }
 
@@ -51,8 +51,8 @@ impl ReadConditions {
     }
 }
 
-/// A tag of ours: the sequence number, and the end of the tag of a coded body.
-type Tag = (u64, &'static str);
+/// A tag of ours: the sequence number, and the coding of the body.
+type Tag = (u64, Option<Coding>);
 
 /// A list of ETags. Those that are none of ours match nothing, and are left out.
 #[derive(Debug, Default)]
@@ -77,12 +77,12 @@ impl Tags {
         }
     }
 
-    /// The end of the tag among them that matches an entry with this sequence number.
-    fn matching(&self, sequence: Option<u64>) -> Option<&'static str> {
+    /// The coding of the tag among them that matches an entry with this sequence number.
+    fn matching(&self, sequence: Option<u64>) -> Option<Option<Coding>> {
         let sequence = sequence?;
         let mut tags = self.first.iter().chain(&self.others);
         let found = tags.find(|(of, _)| *of == sequence).map(|(_, coding)| *coding);
-        found.or(self.is_any.then_some(""))
+        found.or(self.is_any.then_some(None))
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn reads() {
         use Verdict::{NotModified, PreconditionFailed, Proceed};
-        let not_modified = NotModified("");
+        let not_modified = NotModified(None);
         assert_eq!(read(&[], Some(7)), Proceed);
         assert_eq!(read(&[("If-None-Match", "\"7\"")], Some(7)), not_modified);
         assert_eq!(read(&[("if-none-match", "W/\"7\"")], Some(7)), not_modified);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(read(&two("If-None-Match"), Some(7)), not_modified, "two lines, one list");
         assert_eq!(read(&two("If-Match"), Some(7)), Proceed);
         assert_eq!(read(&[("If-Match", "\"7+gzip\"")], Some(7)), Proceed);
-        let coded = NotModified("+gzip");
+        let coded = NotModified(Some(Coding::Gzip));
         assert_eq!(read(&[("If-None-Match", "\"7+gzip\"")], Some(7)), coded);
     }
 

@@ -58,7 +58,7 @@ impl WriteReply {
     pub(crate) fn of(self, Written { sequence }: Written) -> Reply {
         match self {
             WriteReply::Put => {
-                let version = Some(Version { sequence, written_at_ms: None, coding: "" });
+                let version = Some(Version { sequence, written_at_ms: None, coding: None });
                 Reply { version, ..Reply::empty(201) }
             }
             WriteReply::Delete => Reply::empty(202),

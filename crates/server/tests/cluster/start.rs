@@ -82,8 +82,8 @@ fn keys_that_a_guest_has_put_keep_a_node_from_another_list() {
     server.stop().unwrap();
 }
 
-/// Until its own next attempt, half a second later at most, a node took another for unreachable that
-/// had called it long before and served.
+/// Until its own next attempt, half a second later at most, a node took another for unreachable
+/// that had called it long before and served.
 #[test]
 fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
     let (folders, addresses) =

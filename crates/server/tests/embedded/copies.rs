@@ -1,15 +1,17 @@
 //! `ack` and `from` over a store that keeps three copies of each entry, one of which is away: what
 //! is asked for is passed to the store, by reads of one key and of ranges alike.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use crate::common::{Client, entity};
+use crate::common::{Client, entity, request};
 use pellucid_account::Timeline;
 use pellucid_embedded::EmbeddedStore;
 use pellucid_server::{EmbeddedOptions, Log, RunningServer, ServerOptions, start_on};
 use pellucid_store::{
-    Acknowledgement, Answer, Copies, Head, Object, Operation, Properties, Range, ReplicatedStore,
-    Result, Scan, Snapshot, Store, StoreError, Table, Written,
+    Acknowledgement, Answer, Arrival, Copies, Head, Object, Operation, Pending, Properties, Range,
+    ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table, Written,
 };
 use tempfile::TempDir;
 
@@ -20,6 +22,10 @@ const COPIES_THERE: u32 = 2;
 struct ThreeCopies {
     entries: Arc<EmbeddedStore>,
     ack: u32,
+    /// Looks for a table until there is one.
+    looks: AtomicUsize,
+    /// From now on, nothing is answered.
+    hangs: Arc<AtomicBool>,
 }
 
 impl ThreeCopies {
@@ -33,7 +39,18 @@ impl ThreeCopies {
         Ok(())
     }
 
-    fn checked<T>(&self, answer: impl FnOnce(&EmbeddedStore) -> Answer<T>) -> Answer<T> {
+    fn checked<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&EmbeddedStore) -> Answer<T>,
+    ) -> Answer<T> {
+        if self.hangs.load(Ordering::Relaxed) {
+            return Answer::Later(Pending::new(|callback| {
+                std::thread::spawn(move || {
+                    std::thread::sleep(HANG);
+                    callback(Arrival::new(Err(StoreError::Unreachable(String::new())), Vec::new()));
+                });
+            }));
+        }
         match self.check() {
             Ok(()) => answer(&self.entries),
             Err(error) => Answer::Now(Err(error)),
@@ -43,6 +60,11 @@ impl ThreeCopies {
 
 impl Store for ThreeCopies {
     fn table(&self, name: &str) -> Result<Table> {
+        let left = self.looks.load(Ordering::Relaxed);
+        if left > 0 {
+            self.looks.store(left - 1, Ordering::Relaxed);
+            return Err(StoreError::Unreachable("1 of 3 copies is there".to_owned()));
+        }
         self.entries.table(name)
     }
 
@@ -95,17 +117,61 @@ impl ReplicatedStore for ThreeCopies {
         if copies.from != COPIES {
             return Err(StoreError::Unacceptable(format!("`from` has to be {COPIES}")));
         }
-        let (entries, ack) = (Arc::clone(&self.entries), copies.ack);
-        Ok((ack != self.ack).then(|| Arc::new(ThreeCopies { entries, ack }) as Arc<dyn Store>))
+        let (entries, hangs) = (Arc::clone(&self.entries), Arc::clone(&self.hangs));
+        let (ack, looks) = (copies.ack, AtomicUsize::new(0));
+        let other = || Arc::new(ThreeCopies { entries, ack, looks, hangs }) as Arc<dyn Store>;
+        Ok((ack != self.ack).then(other))
     }
 }
 
-fn start(folder: &TempDir) -> RunningServer {
+/// Time for which a store does not answer that hangs.
+const HANG: Duration = Duration::from_secs(120);
+
+/// A server whose store is not to be used for so many looks; its log, and what has it hang.
+fn start_after(
+    folder: &TempDir,
+    looks: usize,
+) -> (RunningServer, Arc<Mutex<Vec<String>>>, Arc<AtomicBool>) {
     let entries = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-    let store = ThreeCopies { entries: Arc::new(entries), ack: 2 };
+    let (entries, hangs) = (Arc::new(entries), Arc::new(AtomicBool::new(false)));
+    let (looks, of_store) = (AtomicUsize::new(looks), Arc::clone(&hangs));
+    let store = ThreeCopies { entries, ack: 2, looks, hangs: of_store };
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = "127.0.0.1:0".parse().unwrap();
-    start_on(Arc::new(store), options, Log::new(|_| {})).unwrap()
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&lines);
+    let log = Log::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
+    (start_on(Arc::new(store), options, log).unwrap(), lines, hangs)
+}
+
+fn start(folder: &TempDir) -> RunningServer {
+    start_after(folder, 0).0
+}
+
+/// It ended with an error instead.
+#[test]
+fn a_server_waits_for_the_copies_that_its_start_needs_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let (server, lines, _) = start_after(&folder, 2);
+    let said = lines.lock().unwrap().clone();
+    assert_eq!(said.iter().filter(|line| line.contains("1 of 3 copies is there")).count(), 1);
+    assert_eq!(Client::connect(server.address()).put(&entity("k"), "v").status, 201);
+    server.stop().unwrap();
+}
+
+/// It waited for requests in flight as long as they might take, and for its last notes as well.
+#[test]
+fn a_server_ends_soon_though_its_store_answers_nothing() {
+    let folder = TempDir::new().unwrap();
+    let (server, lines, hangs) = start_after(&folder, 0);
+    hangs.store(true, Ordering::Relaxed);
+    let mut client = Client::connect(server.address());
+    client.send(&request("GET", &entity("k"), &[], b""));
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    let stopped = server.stop();
+    let took = begun.elapsed();
+    assert!(took < HANG / 4, "{took:?} {stopped:?} {:?}", lines.lock().unwrap());
 }
 
 #[test]
