@@ -84,9 +84,9 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
         let (name, file) = (texts.place(&function.name), texts.place(&function.file));
         field_message(&mut out, 5, |out| {
             field_number(out, 1, index as u64 + 1);
-            // Of a function that has a name in the object file as well (field 3), `pprof` takes what
-            // is between angle brackets off the name, which is the type and all that tells
-            // `<Entity as Handler>::handle` from others.
+            // Where a function has a name in the object file as well (field 3), `pprof` takes
+            // off the other one what is between angle brackets, which is the type, and all that
+            // tells `<Entity as Handler>::handle` from others.
             field_number(out, 2, name);
             field_number(out, 4, file);
         });

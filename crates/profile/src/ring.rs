@@ -87,7 +87,8 @@ impl Ring {
     fn write(&self, number: u64, sample: &RawSample) {
         let slot = &self.slots[number as usize % RING_SAMPLES];
         let (unfinished, finished) = (number * 2 + 1, number * 2 + 2);
-        let claim = |state: u64| (state % 2 == 0 && state < unfinished).then_some(unfinished);
+        let claim =
+            |state: u64| (state.is_multiple_of(2) && state < unfinished).then_some(unfinished);
         if slot.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_err() {
             slot.given_up.fetch_max(finished, Ordering::Release);
             return;

@@ -118,28 +118,28 @@ macro_rules! names {
 const NAMES: &[(libc::c_long, &str)] = names![
     SYS_accept SYS_accept4 SYS_bind SYS_brk SYS_clock_gettime SYS_clock_nanosleep SYS_clone
     SYS_clone3 SYS_close SYS_connect SYS_copy_file_range SYS_dup SYS_dup3 SYS_epoll_create1
-    SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve SYS_exit SYS_exit_group
-    SYS_faccessat SYS_fadvise64 SYS_fallocate SYS_fchmod SYS_fcntl SYS_fdatasync SYS_flock
-    SYS_fstat SYS_fsync SYS_ftruncate SYS_futex SYS_getcwd SYS_getdents64 SYS_getpeername SYS_getpid
-    SYS_getrandom SYS_getrusage SYS_getsockname SYS_getsockopt SYS_gettid SYS_io_uring_enter
-    SYS_ioctl SYS_kill SYS_linkat SYS_listen SYS_lseek SYS_madvise SYS_membarrier SYS_mkdirat
-    SYS_mlock SYS_mmap SYS_mprotect SYS_mremap SYS_msync SYS_munmap SYS_nanosleep SYS_openat
-    SYS_pipe2 SYS_ppoll SYS_prctl SYS_pread64 SYS_preadv SYS_preadv2 SYS_prlimit64 SYS_pwrite64
-    SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead SYS_readlinkat SYS_readv SYS_recvfrom
-    SYS_recvmmsg SYS_recvmsg SYS_renameat SYS_renameat2 SYS_rt_sigaction SYS_rt_sigprocmask
-    SYS_rt_sigreturn SYS_sched_getaffinity SYS_sched_setaffinity SYS_sched_yield SYS_sendfile
-    SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_setsockopt SYS_shutdown SYS_sigaltstack SYS_socket
-    SYS_socketpair SYS_splice SYS_statfs SYS_statx SYS_sync_file_range SYS_tgkill SYS_timer_create
-    SYS_timer_delete SYS_timer_settime SYS_timerfd_create SYS_timerfd_settime SYS_uname
-    SYS_unlinkat SYS_wait4 SYS_write SYS_writev
+    SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_eventfd2 SYS_execve SYS_exit
+    SYS_exit_group SYS_faccessat SYS_fadvise64 SYS_fallocate SYS_fchmod SYS_fcntl SYS_fdatasync
+    SYS_flock SYS_fstat SYS_fsync SYS_ftruncate SYS_futex SYS_getcwd SYS_getdents64
+    SYS_getpeername SYS_getpid SYS_getrandom SYS_getrusage SYS_getsockname SYS_getsockopt
+    SYS_gettid SYS_io_uring_enter SYS_ioctl SYS_kill SYS_linkat SYS_listen SYS_lseek SYS_madvise
+    SYS_membarrier SYS_mkdirat SYS_mlock SYS_mmap SYS_mprotect SYS_mremap SYS_msync SYS_munmap
+    SYS_nanosleep SYS_newfstatat SYS_openat SYS_pipe2 SYS_ppoll SYS_prctl SYS_pread64 SYS_preadv
+    SYS_preadv2 SYS_prlimit64 SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_read SYS_readahead
+    SYS_readlinkat SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_renameat2
+    SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_sched_getaffinity
+    SYS_sched_setaffinity SYS_sched_yield SYS_sendfile SYS_sendmmsg SYS_sendmsg SYS_sendto
+    SYS_setsockopt SYS_shutdown SYS_sigaltstack SYS_socket SYS_socketpair SYS_splice SYS_statfs
+    SYS_statx SYS_tgkill SYS_timer_create SYS_timer_delete SYS_timer_settime SYS_timerfd_create
+    SYS_timerfd_settime SYS_uname SYS_unlinkat SYS_wait4 SYS_write SYS_writev
 ];
 
 /// Calls that newer processors do without.
 #[cfg(target_arch = "x86_64")]
 const NAMES_OF_OLD: &[(libc::c_long, &str)] = names![
-    SYS_access SYS_epoll_wait SYS_fork SYS_getdents SYS_lstat SYS_mkdir SYS_newfstatat SYS_open
-    SYS_pause SYS_pipe SYS_poll SYS_readlink SYS_rename SYS_rmdir SYS_select SYS_stat SYS_unlink
-    SYS_vfork
+    SYS_access SYS_epoll_wait SYS_fork SYS_getdents SYS_lstat SYS_mkdir SYS_open SYS_pause
+    SYS_pipe SYS_poll SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_select SYS_stat
+    SYS_sync_file_range SYS_unlink SYS_vfork
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const NAMES_OF_OLD: &[(libc::c_long, &str)] = &[];

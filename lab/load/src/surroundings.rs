@@ -154,14 +154,15 @@ fn listening(table: &str, address: SocketAddr) -> Vec<&str> {
     inodes
 }
 
-/// An address as the kernel's tables have it: words of 32 bits in the processor's order.
+/// An address as the kernel's tables have it: words of 32 bits in the order of the processors that
+/// are supported.
 fn hexadecimal(address: IpAddr) -> String {
     let bytes = match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
     let words = bytes.chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
-    words.map(|word| format!("{:08X}", u32::from_ne_bytes(word))).collect()
+    words.map(|word| format!("{:08X}", u32::from_le_bytes(word))).collect()
 }
 
 /// The threads of a process that answer requests.

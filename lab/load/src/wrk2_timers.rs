@@ -114,7 +114,9 @@ impl Wrk2Timers {
     /// milliseconds.
     pub(crate) fn wait_ns(&self, end: Ticks, now: Ticks) -> u64 {
         let since_start = |time: Ticks| self.clock.nanoseconds(time.since(self.start));
-        (since_start(end) / NS_PER_MS).saturating_sub(since_start(now) / NS_PER_MS) * NS_PER_MS
+        // A timer ends with a millisecond, to within a tick of the clock.
+        let end_ms = (since_start(end) + NS_PER_MS / 2) / NS_PER_MS;
+        end_ms.saturating_sub(since_start(now) / NS_PER_MS) * NS_PER_MS
     }
 
     /// The end of the timer that is set at `now` for what is due later: by the clock's whole
@@ -163,6 +165,20 @@ mod tests {
         assert_eq!(timers.next(0, Ticks(10_300 * US)), Turn::Send(end));
         assert_eq!(timers.due_by(Ticks(10_300 * US)), 0);
         assert_eq!(timers.due_by(Ticks(30_100 * US)), 2 + 2);
+    }
+
+    /// A millisecond is no whole number of ticks: a thread that was to sleep for one looked again
+    /// and again.
+    #[test]
+    fn no_sleep_is_cut_short_by_the_ticks_of_a_real_clock() {
+        let clock = Clock::system();
+        let start = Ticks(12_345);
+        let timers = Wrk2Timers::new(clock, start, 1, 1_000.0, 1);
+        let at = |us: u64| Ticks(start.0 + clock.ticks(us * US));
+        for ms in 1..2_000 {
+            let (end, now) = (at(ms * 1_000), at(ms * 1_000 - 700));
+            assert_eq!(timers.wait_ns(end, now), NS_PER_MS, "at {ms} ms");
+        }
     }
 
     /// At twice the rate, but counted from the request that held it up: that is at once.

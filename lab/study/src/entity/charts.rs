@@ -12,8 +12,9 @@ use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::means;
 use crate::spread::{BAR_ENDS_US, BARS, histogram_of, shares_of};
 
-/// The name of the original, in columns and rows.
-const ORIGINAL: &str = "the original";
+/// The names of the original, in columns and rows, with the instrument of its figures.
+const ORIGINAL: &str = "the original, by wrk2";
+const ORIGINAL_PROFILE: &str = "the original, by its profiler";
 /// The percentiles of wrk2's table, and beyond.
 const PERCENTILES: [(&str, f64); 11] = [
     ("p50", 0.5),
@@ -61,7 +62,12 @@ fn table(
     rows: Vec<(String, Vec<Option<f64>>)>,
 ) -> Chart {
     let names = measured.engines.iter().map(|engine| engine.name().to_owned());
-    let columns = names.chain([ORIGINAL.to_owned()]).collect();
+    let original = match unit {
+        Unit::PerSecond | Unit::Nanoseconds => ORIGINAL,
+        Unit::Share => ORIGINAL_PROFILE,
+        _ => "the original",
+    };
+    let columns = names.chain([original.to_owned()]).collect();
     let mut chart = chart(name, title, how_to_read, unit, Form::Table { columns });
     chart.series = rows.into_iter().map(|(name, values)| Series::new(name, values)).collect();
     chart
@@ -217,6 +223,7 @@ fn section(measured: &EntityRun, work: Work) -> ChartSection {
     let captions: Vec<String> = captions.collect();
     let mut charts = vec![
         percentiles(measured, work),
+        percentiles_by_wrk2(measured, work),
         curves(measured, work, &format!("{}_curves", work.name())),
         histogram(measured, work),
         account(&loads, work),
@@ -261,9 +268,28 @@ fn percentiles(measured: &EntityRun, work: Work) -> Chart {
         "Response times",
         "From the intended start to the answer, as the client saw it, of all runs together. Of \
          percentiles beyond the number of requests, the greatest time is shown, as wrk2 does. \
-         Those of the original that it does not print lie between those that it does.",
+         Those of the original that it does not print lie between those that it does. Ours are \
+         taken to the microsecond and those of the original by wrk2, whose timer of a millisecond \
+         is in them: the next table has like beside like.",
     );
     table(measured, names, Unit::Nanoseconds, rows)
+}
+
+/// Ours by the original's instrument, beside the original.
+fn percentiles_by_wrk2(measured: &EntityRun, work: Work) -> Chart {
+    let times: Vec<_> = measured.of(work).iter().map(Loads::times_by_wrk2).collect();
+    let rows = PERCENTILES.iter().map(|(name, at)| {
+        let ours = times.iter().map(|times| Some(times.value_at_quantile(*at) as f64));
+        ((*name).to_owned(), ours.chain([Some(original::at(work, *at))]).collect())
+    });
+    let names = (
+        format!("{}_percentiles_by_wrk2", work.name()),
+        "Response times by the original's instrument",
+        "The same load by the pacing of wrk2 (`load --pacing wrk2`), which sends by timers of \
+         whole milliseconds and counts what it sends late: short response times are those of its \
+         timer, here as in the original.",
+    );
+    table(measured, names, Unit::Nanoseconds, rows.collect())
 }
 
 /// The parts of the time: in the mean, and around percentiles of the server's total.

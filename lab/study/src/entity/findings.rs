@@ -1,5 +1,6 @@
 //! The conclusions of the original, held against the runs.
 
+use hdrhistogram::Histogram;
 use pellucid_report::{Estimate, Finding, Unit, both, either};
 
 use super::loads::Loads;
@@ -86,6 +87,8 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
             loads.estimate(&format!("{title}/s of a closed loop"), Unit::PerSecond, |row| {
                 has_times(&row.closed).then_some(row.closed.answered_per_second)
             });
+        let p50 = |of: Histogram<u64>| Unit::Nanoseconds.show(of.value_at_quantile(0.5) as f64);
+        let medians = [loads.times(), loads.times_by_wrk2()].map(p50);
         let row = loads.first();
         let is_put_on = row.rate >= original::rate(work);
         let holds = match is_put_on {
@@ -99,10 +102,14 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
         };
         OnEngine {
             sentence: format!(
-                "{} of {} {title}/s answered, p99 {}; a closed loop reaches {}/s",
+                "{} of {} {title}/s answered, p99 {}, p50 {} (by wrk2's timer {}, as the \
+                 original's {}); a closed loop reaches {}/s",
                 answered.show(),
                 Unit::PerSecond.show(row.rate),
                 p99.show(),
+                medians[0],
+                medians[1],
+                Unit::Nanoseconds.show(original::at(work, 0.5)),
                 highest.show()
             ),
             holds,

@@ -33,10 +33,19 @@ impl<'a> Loads<'a> {
 
     /// The response times of all runs, in nanoseconds.
     pub(super) fn times(&self) -> Histogram<u64> {
-        let mut times = self.rows[0].result.response_time.clone();
+        self.sum_of(|row| &row.result.response_time)
+    }
+
+    /// The same by the pacing of wrk2.
+    pub(super) fn times_by_wrk2(&self) -> Histogram<u64> {
+        self.sum_of(|row| &row.by_wrk2)
+    }
+
+    fn sum_of(&self, of: impl Fn(&Row) -> &Histogram<u64>) -> Histogram<u64> {
+        let mut times = of(self.rows[0]).clone();
         for row in &self.rows[1..] {
             // All of them come from the same generator; one of other bounds would be left out.
-            let _ = times.add(&row.result.response_time);
+            let _ = times.add(of(row));
         }
         times
     }

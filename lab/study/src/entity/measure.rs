@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
-use pellucid_load::LoadResult;
+use pellucid_load::{LoadResult, Pacer};
 use pellucid_report::{JudgedLoad, Span};
 
 use super::original;
@@ -26,6 +27,8 @@ const RATE_SHARE: f64 = 0.7;
 const ROOM: f64 = 1.1;
 /// The time of the closed loop before each run.
 const CLOSED_LOOP: Duration = Duration::from_secs(1);
+/// Seconds of the same load by the original's instrument, before each run.
+const BY_WRK2_SECONDS: u64 = 2;
 /// Samples of each second of processor time: a load on one connection takes little of it, and
 /// shares need enough of them.
 const HERTZ: u32 = 397;
@@ -81,6 +84,8 @@ pub(super) struct Row {
     pub(super) judged: JudgedLoad,
     /// A closed loop of the same requests, which reaches what one connection can.
     pub(super) closed: JudgedLoad,
+    /// The response times of the same load by the pacing of wrk2, the original's instrument.
+    pub(super) by_wrk2: Histogram<u64>,
     pub(super) window: Window,
     /// Flushes and compactions of the window; RocksDB tells of them when it has stopped.
     pub(super) spans: Vec<Span>,
@@ -157,13 +162,15 @@ impl Running {
         let name = format!("{}, {}", self.engine.name(), put_on.title());
         let mut closed = self.closed_loop(binary, &script, CLOSED_LOOP)?;
         (closed.name, closed.run) = (format!("{name}, closed loop"), run);
-        self.rest()?;
-        std::thread::sleep(PAUSE);
         let file = self.data.with_extension("lua");
         std::fs::write(&file, &script).map_err(|error| StudyError::file("write", &file, error))?;
+        let by_wrk2_seconds = seconds.min(BY_WRK2_SECONDS);
+        let by_wrk2 = load(&self.server.url(), &file, rate, by_wrk2_seconds, Pacer::Wrk2)?;
+        self.rest()?;
+        std::thread::sleep(PAUSE);
         self.server.profile(HERTZ)?;
         let before = self.server.figures()?.processor_ns;
-        let result = load(&self.server.url(), &file, rate, seconds)?;
+        let result = load(&self.server.url(), &file, rate, seconds, Pacer::Exact)?;
         let mut processor_ns = self.server.figures()?.processor_ns;
         for (thread, ns) in &mut processor_ns {
             *ns = ns.saturating_sub(before.get(thread).copied().unwrap_or(0));
@@ -185,6 +192,7 @@ impl Running {
             rate,
             judged: judged(name, run, &result),
             closed,
+            by_wrk2: by_wrk2.response_time,
             result,
             spans: window.spans(&self.jobs),
             window,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_load::{
-    Limit, LoadOptions, LoadResult, RequestSource, ScriptOptions, Target, ThreadShare, run,
+    Limit, LoadOptions, LoadResult, Pacer, RequestSource, ScriptOptions, Target, ThreadShare, run,
 };
 
 use super::plan::VALUE_BYTES;
@@ -114,8 +114,10 @@ pub(super) fn load(
     script: &Path,
     rate: f64,
     seconds: u64,
+    pacer: Pacer,
 ) -> Result<LoadResult, StudyError> {
     let mut options = options(url)?;
+    options.pacer = pacer;
     options.connections = 1;
     options.limit = Limit::Duration(Duration::from_secs(seconds));
     options.rate_per_second = Some((rate as u64).max(1));
