@@ -5,9 +5,10 @@ SHELL := bash
 CARGO ?= cargo
 DEMO ?=
 SECONDS_PER_TARGET ?= 60
+ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack
+.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +22,12 @@ demo: build ## Fill a store, load it, and say where the time went (DEMO='--full'
 
 test: ## Run every check and test
 	@scripts/test
+
+dist: ## Static binaries, Debian packages, images, bills of materials, in target/dist (ARCHITECTURES='x86_64 aarch64')
+	@CARGO=$(CARGO) packaging/dist $(ARCHITECTURES)
+
+test-dist: ## Install, use, upgrade under load and remove the package of make dist in a clean Debian tree (as root)
+	@packaging/test-package $${CARGO_TARGET_DIR:-target}/dist/pellucid_*_$$(dpkg --print-architecture).deb
 
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)

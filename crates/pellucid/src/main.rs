@@ -4,7 +4,7 @@
 //! Each command has a file of its own. What scripts rely on (names of flags, exit codes, the line
 //! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
 //! failed, 2 for wrong usage, 3 for a server that stopped without waiting for threads that did not
-//! end.
+//! end, 4 for an entry that is not there, 5 for a write whose condition did not hold.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
 mod account;
@@ -12,14 +12,18 @@ mod account;
 mod compare;
 mod completions;
 mod copy;
+mod data;
 #[cfg(feature = "laboratory")]
 mod demo;
+mod doctor;
 mod inspect;
 #[cfg(feature = "laboratory")]
 mod load;
+mod man;
 #[cfg(feature = "laboratory")]
 mod printed;
 mod profile;
+mod remote;
 mod serve;
 #[cfg(feature = "laboratory")]
 mod server_process;
@@ -51,6 +55,12 @@ enum Command {
     #[cfg(feature = "laboratory")]
     Demo(demo::DemoArguments),
     Serve(Box<settings::ServeArguments>),
+    Doctor(doctor::DoctorArguments),
+    Get(data::GetArguments),
+    Put(data::PutArguments),
+    Delete(data::DeleteArguments),
+    Scan(data::ScanArguments),
+    Query(data::QueryArguments),
     Account(account::AccountArguments),
     #[cfg(feature = "laboratory")]
     Load(Box<load::LoadArguments>),
@@ -61,6 +71,7 @@ enum Command {
     #[cfg(feature = "laboratory")]
     Study(study::StudyArguments),
     Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 /// The exit code of a server that stopped and left threads behind.
@@ -121,8 +132,15 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments, of_command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Get(arguments) => data::get(&arguments),
+        Command::Put(arguments) => data::put(&arguments),
+        Command::Delete(arguments) => data::delete(&arguments),
+        Command::Scan(arguments) => data::scan(&arguments),
+        Command::Query(arguments) => data::query(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
         #[cfg(feature = "laboratory")]
         Command::Load(arguments) => load::execute(*arguments),
         #[cfg(feature = "laboratory")]

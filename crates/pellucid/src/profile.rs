@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_client::http::{Header, Question, Target, TlsOptions};
+use pellucid_client::http::Question;
 
 use crate::Failure;
+use crate::remote::{ServerAddress, encoded};
 
 /// The time for which processor time is recorded unless said.
 const SECONDS: f64 = 10.0;
-/// The variable that a token is taken from.
-pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
 /// The time that recording and writing may take beyond the seconds that were asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
-    /// The URL of the server.
-    url: String,
+    #[command(flatten)]
+    server: ServerAddress,
     /// The kind of profile.
     kind: Kind,
     /// The seconds to record [default: 10 for cpu; for the others everything since the start].
@@ -54,15 +53,6 @@ pub(crate) struct ProfileArguments {
     /// folded stacks. Without one, shares by phase and component are printed.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// With https: trust the authorities of this file (PEM) instead of the system's.
-    #[arg(long, value_name = "FILE.pem")]
-    ca: Option<PathBuf>,
-    /// With https: trust any certificate.
-    #[arg(long, conflicts_with = "ca")]
-    insecure: bool,
-    /// A token of an account. In the environment nobody sees it who lists commands.
-    #[arg(long, env = TOKEN_VARIABLE, hide_env_values = true)]
-    token: Option<String>,
     /// A header of the request, as `Name: value`.
     #[arg(short = 'H', long = "header")]
     headers: Vec<String>,
@@ -97,9 +87,7 @@ impl Kind {
 /// Takes the profile.
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let format = arguments.output.as_deref().map_or(Ok("shares"), format_of)?;
-    let server = Target::parse(&arguments.url).map_err(Failure::usage)?;
-    let tls = TlsOptions { ca_file: arguments.ca.clone(), insecure: arguments.insecure };
-    let headers = headers_of(arguments)?;
+    let remote = arguments.server.remote(&arguments.headers)?;
     let is_past = arguments.from.or(arguments.to).is_some();
     let seconds = match arguments.kind {
         Kind::Cpu if !is_past => arguments.seconds.unwrap_or(SECONDS),
@@ -109,22 +97,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
     let path = path_of(arguments, (!is_past).then_some(seconds), format);
     let patience = length + PATIENCE;
-    let question = Question { headers: &headers, patience, ..Question::get(&path) };
-    let (status, answer) = question.ask(&server, &tls).map_err(|text| {
-        let is_untrusted = text.contains("certificate");
-        let hint =
-            if is_untrusted { ": trust it with --ca FILE.pem, or any with --insecure" } else { "" };
-        Failure::work(format!("{text}{hint}"))
-    })?;
-    let body = answer.body;
-    if status != 200 {
-        let text = String::from_utf8_lossy(&body);
-        return Err(Failure::work(format!(
-            "the server answered {status}: {}{}",
-            text.trim(),
-            hint(status)
-        )));
+    let answer = remote.ask(&Question { patience, ..Question::get(&path) })?;
+    if answer.status != 200 {
+        return Err(answer.failure("admin=read"));
     }
+    let body = answer.body;
     match &arguments.output {
         None => print!("{}", String::from_utf8_lossy(&body)),
         Some(file) => {
@@ -152,28 +129,6 @@ fn format_of(file: &Path) -> Result<&'static str, Failure> {
         .ok_or_else(|| Failure::usage(format!("{name}: name the file .html, .svg, .pb.gz or .txt")))
 }
 
-/// The lines that go with the request, each with its end.
-fn headers_of(arguments: &ProfileArguments) -> Result<String, Failure> {
-    let token = arguments.token.as_ref().map(|token| format!("Authorization: Bearer {token}"));
-    let lines = arguments.headers.iter().chain(&token);
-    let line = |text: &String| {
-        let Header { name, value } = Header::parse(text).map_err(Failure::usage)?;
-        Ok(format!("{name}: {value}\r\n"))
-    };
-    lines.map(line).collect()
-}
-
-/// A hint about an answer of this status.
-fn hint(status: u16) -> &'static str {
-    match status {
-        401 => {
-            " (give a token: --token, or PELLUCID_TOKEN; `pellucid account token add` makes one)"
-        }
-        403 => " (the account needs the right admin=read: `pellucid account grant`)",
-        _ => "",
-    }
-}
-
 fn path_of(arguments: &ProfileArguments, seconds: Option<f64>, format: &str) -> String {
     let mut path = format!("/debug/pprof/{}?format={format}", arguments.kind.path());
     let hertz = arguments.hz.map(|hertz| hertz.to_string());
@@ -192,17 +147,6 @@ fn path_of(arguments: &ProfileArguments, seconds: Option<f64>, format: &str) -> 
         }
     }
     path
-}
-
-/// The text with everything encoded that means something in a URL.
-fn encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }
 
 #[cfg(test)]
@@ -235,16 +179,5 @@ mod tests {
         assert_eq!(path, "/debug/pprof/profile?format=svg&from=-60&op=a%20b&hz=199");
         let path = path_of(&arguments(&["heap", "--base", "-600"]), Some(0.0), "html");
         assert_eq!(path, "/debug/pprof/heap?format=html&seconds=0&base=-600");
-    }
-
-    #[test]
-    fn credentials_go_with_the_request() {
-        let flags = ["heap", "--token", "pt_1", "-H", "X-Region: north"];
-        let headers = headers_of(&arguments(&flags)).ok();
-        let expected = "X-Region: north\r\nAuthorization: Bearer pt_1\r\n";
-        assert_eq!(headers.as_deref(), Some(expected));
-        // A line that would be two is none.
-        assert!(headers_of(&arguments(&["heap", "--token", "a\r\nX: y"])).is_err());
-        assert!(hint(401).contains("--token") && hint(403).contains("admin=read"));
     }
 }

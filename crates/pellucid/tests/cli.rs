@@ -3,11 +3,16 @@
 
 mod common;
 
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use common::{Serving, entity, finish, pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// The place of the format version in the header of a file of the store (docs/format.md).
+const VERSION_OFFSET: usize = 8;
 
 /// Runs to the end; a failure says on stderr alone what to do.
 fn fails(arguments: &[&str], code: i32, what: &str) {
@@ -22,7 +27,6 @@ fn fails(arguments: &[&str], code: i32, what: &str) {
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&[], 2, "Usage: pellucid");
     fails(&["polish"], 2, "unrecognized subcommand");
-    fails(&["serve"], 2, "--data");
     fails(&["serve", "--data", "x", "--shine"], 2, "--shine");
     fails(&["serve", "--data", "x", "--listen", "here"], 2, "--listen");
     fails(&["serve", "--data", "x", "--sync", "never"], 2, "disk");
@@ -39,9 +43,148 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["demo", "--keys", "0"], 2, "keys");
 }
 
+/// The store of a server without flags is its user's.
+#[test]
+fn a_server_without_flags_says_where_its_store_is() {
+    let folder = TempDir::new().unwrap();
+    // All but the port, which another server of this machine may have.
+    let mut command = pellucid(&["serve"]);
+    command.env("HOME", folder.path()).env_remove("XDG_DATA_HOME");
+    command.env("PELLUCID_LISTEN", "127.0.0.1:0").stderr(Stdio::piped());
+    let mut server = Serving::spawn(command);
+    let store = folder.path().join(".local/share/pellucid");
+    let line = BufReader::new(server.stderr()).lines().next().unwrap().unwrap();
+    assert!(line.contains(store.to_str().unwrap()) && line.contains("--data"), "{line}");
+    assert_eq!(server.client().put(&entity("k"), "v").status, 201);
+    server.stop();
+    assert!(store.join("accounts.json").exists() || store.read_dir().unwrap().count() > 0);
+    let mut printed = pellucid(&["serve", "--print-config"]);
+    printed.env("XDG_DATA_HOME", "/some/folder");
+    let printed = finish(printed);
+    assert!(text(&printed.stdout).contains("data = \"/some/folder/pellucid\""));
+    let mut homeless = pellucid(&["serve"]);
+    homeless.env_remove("HOME").env_remove("XDG_DATA_HOME");
+    let homeless = finish(homeless);
+    assert_eq!(homeless.status.code(), Some(2));
+    assert!(text(&homeless.stderr).contains("--data"));
+}
+
+#[test]
+fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let serve = |data| ["serve", "--listen", "127.0.0.1:0", "--data", data];
+    // The kernel lets nobody make a folder there, root neither.
+    fails(&serve("/sys/pellucid"), 1, "use another folder");
+    // A store of a later version, which has the number in its manifest's header.
+    Serving::start(Path::new(data), &[]).stop();
+    let is_manifest = |path: &PathBuf| path.to_str().unwrap().to_lowercase().contains("manifest");
+    let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
+    let manifest = files.filter(is_manifest).max().unwrap();
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    bytes[VERSION_OFFSET] += 1;
+    std::fs::write(&manifest, &bytes).unwrap();
+    fails(&serve(data), 1, "newer release");
+    bytes[VERSION_OFFSET] -= 1;
+    std::fs::write(&manifest, &bytes).unwrap();
+    // A process that has hardly any descriptors.
+    let mut scarce = Command::new("/bin/sh");
+    let program = env!("CARGO_BIN_EXE_pellucid");
+    scarce.args(["-c", "ulimit -n 9 && exec \"$@\"", "sh", program]).args(serve(data));
+    let output = finish(scarce);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("LimitNOFILE"), "{errors}");
+    Serving::start(Path::new(data), &[]).stop();
+}
+
+/// A machine as its kernel would show it.
+fn machine(files: &[(&str, &str)]) -> TempDir {
+    let root = TempDir::new().unwrap();
+    for (path, content) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    root
+}
+
+fn doctor(root: &TempDir, data: &str) -> (Option<i32>, Vec<Value>) {
+    let root = root.path().to_str().unwrap();
+    let output = run(&["doctor", "--json", "--root", root, "--data", data]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], "pellucid.doctor.v1");
+    (output.status.code(), document["checks"].as_array().unwrap().clone())
+}
+
+const CLOCK: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
+const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+
+#[test]
+fn doctor_says_what_a_machine_costs() {
+    let good = machine(&[
+        ("proc/self/limits", "Max open files   1024   1048576   files\n"),
+        ("proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"),
+        ("proc/self/cgroup", "0::/a/b\n"),
+        ("sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
+        ("proc/swaps", "Filename Type Size Used Priority\n"),
+        ("proc/sys/vm/overcommit_memory", "0\n"),
+        ("proc/sys/net/core/somaxconn", "4096\n"),
+        (CLOCK, "tsc\n"),
+        (HUGE_PAGES, "always [madvise] never\n"),
+        (GOVERNOR, "performance\n"),
+    ]);
+    let (code, checks) = doctor(&good, "/var/lib/nothing");
+    let of = |checks: &[Value], state: &str| {
+        let of_state = checks.iter().filter(|check| check["state"] == state);
+        of_state.map(|check| check["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((code, of(&checks, "fine").len()), (Some(0), checks.len()), "{checks:?}");
+    let poor = machine(&[
+        ("proc/self/limits", "Max open files   1024   4096   files\n"),
+        (
+            "proc/self/mountinfo",
+            "22 1 8:1 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /sys rw - nfs4 host:/ rw\n",
+        ),
+        ("proc/self/cgroup", "0::/\n"),
+        ("sys/fs/cgroup/cpu.max", "150000 100000\n"),
+        ("proc/swaps", "Filename Type Size Used Priority\n/dev/vdb partition 1 0 -2\n"),
+        ("proc/sys/vm/swappiness", "60\n"),
+        ("proc/sys/vm/overcommit_memory", "2\n"),
+        ("proc/sys/net/core/somaxconn", "128\n"),
+        (CLOCK, "hpet\n"),
+        (HUGE_PAGES, "[always] madvise never\n"),
+        (GOVERNOR, "powersave\n"),
+    ]);
+    let (code, checks) = doctor(&poor, "/sys");
+    assert_eq!((code, of(&checks, "costly").len()), (Some(0), checks.len()), "{checks:?}");
+    assert!(checks.iter().all(|check| check["advice"].as_str().unwrap().len() > 20));
+    let advice = |name: &str| {
+        let check = checks.iter().find(|check| check["name"] == name).unwrap();
+        check["advice"].as_str().unwrap()
+    };
+    assert!(advice("descriptors").contains("3584 connections"));
+    assert!(advice("processor quota").contains("--threads 2"));
+    let broken = machine(&[
+        ("proc/self/limits", "Max open files   64   64   files\n"),
+        ("proc/self/mountinfo", "22 1 8:1 / / ro,relatime - ext4 /dev/vda rw\n"),
+    ]);
+    let (code, checks) = doctor(&broken, "/");
+    assert_eq!(code, Some(1));
+    assert_eq!(of(&checks, "broken"), ["descriptors", "file system"]);
+    assert!(of(&checks, "unknown").contains(&"clock source".to_owned()));
+    // This machine, whichever it is, as text.
+    let output = run(&["doctor", "--data", "/"]);
+    assert!(text(&output.stdout).contains("file system: "), "{}", text(&output.stdout));
+}
+
 #[test]
 fn help_has_an_example_and_ends_with_0() {
-    for command in ["serve", "load", "demo", "compare"] {
+    for command in
+        ["serve", "get", "put", "delete", "scan", "query", "doctor", "load", "demo", "compare"]
+    {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0));
         let example = format!("Example: pellucid {command}");

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
+#[path = "operate/data.rs"]
+mod data;
 
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -209,4 +211,19 @@ fn shells_get_completions() {
         let output = run(&["completions", shell]);
         assert!(done(&output).contains("print-config"), "{shell}");
     }
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let folder = TempDir::new().unwrap();
+    let pages = folder.path().join("man1");
+    done(&run(&["man", pages.to_str().unwrap()]));
+    for name in ["pellucid", "pellucid-serve", "pellucid-get", "pellucid-account-token-add"] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(".TH "), "{name}");
+    }
+    let serve = std::fs::read_to_string(pages.join("pellucid-serve.1")).unwrap();
+    assert!(serve.contains("value") && serve.contains("PELLUCID_VALUE_MAX"));
+    let output = run(&["man", "/proc/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
 }

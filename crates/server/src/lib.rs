@@ -29,6 +29,7 @@ mod log;
 mod metrics;
 mod names;
 mod observer;
+mod openapi;
 mod panics;
 mod process;
 mod profiles;

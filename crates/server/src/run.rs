@@ -343,6 +343,7 @@ struct Parts {
     helper: Helper,
     profiles: Profiles,
     full_merge: FullMerge,
+    openapi: Arc<serde_json::Value>,
     batch_bytes_max: usize,
 }
 
@@ -397,6 +398,7 @@ impl Parts {
             helper: Helper::start().map_err(ServerError::Run)?,
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
             full_merge: FullMerge::default(),
+            openapi: Arc::new(crate::openapi::document()),
             batch_bytes_max: options.batch_bytes_max,
         })
     }
@@ -419,6 +421,7 @@ impl Parts {
                 profiles: self.profiles.clone(),
                 full_merge: self.full_merge.clone(),
                 gauge,
+                openapi: Arc::clone(&self.openapi),
             },
             entities,
             peers: PeerApi::new(self.cluster.clone(), accounts, owner),

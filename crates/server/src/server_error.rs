@@ -31,6 +31,24 @@ pub enum ServerError {
     Run(std::io::Error),
 }
 
+/// The cure of too few descriptors.
+const DESCRIPTORS_CURE: &str = "raise the limit of descriptors (ulimit -n, LimitNOFILE=)";
+
+fn is_scarce(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
+}
+
+fn listen_cure(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        _ if is_scarce(error) => DESCRIPTORS_CURE,
+        std::io::ErrorKind::PermissionDenied => {
+            "choose a port from 1024 on with --listen, or let the program have lower ones \
+             (AmbientCapabilities=CAP_NET_BIND_SERVICE)"
+        }
+        _ => "choose another with --listen",
+    }
+}
+
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -41,7 +59,7 @@ impl fmt::Display for ServerError {
                 write!(f, "the ring of {nodes} cannot be used: {error}")
             }
             ServerError::Listen(address, error) => {
-                write!(f, "cannot listen on {address}: {error}; choose another with --listen")
+                write!(f, "cannot listen on {address}: {error}; {}", listen_cure(error))
             }
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")
@@ -50,6 +68,9 @@ impl fmt::Display for ServerError {
                 f.write_str(what)
             }
             ServerError::Access(error) => error.fmt(f),
+            ServerError::Run(error) if is_scarce(error) => {
+                write!(f, "the server failed: {error}; {DESCRIPTORS_CURE}")
+            }
             ServerError::Run(error) => write!(f, "the server failed: {error}"),
         }
     }

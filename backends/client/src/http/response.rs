@@ -152,6 +152,12 @@ impl ResponseParser {
         self.captured.as_deref()
     }
 
+    /// The status of the response under way or just complete, and what was kept of its body.
+    pub fn captured_body(&mut self) -> Option<(u16, &mut Vec<u8>)> {
+        let status = self.response.status;
+        self.captured.as_mut().map(|captured| (status, &mut captured.body))
+    }
+
     /// Drops what was kept, so that the next response begins with nothing.
     pub fn forget_captured(&mut self) {
         if let Some(captured) = &mut self.captured {

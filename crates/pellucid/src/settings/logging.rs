@@ -19,6 +19,8 @@ pub(crate) struct Logging {
     format: LogFormat,
     /// The remarks that there is to say about the settings themselves.
     pub(crate) remarks: Vec<String>,
+    /// Settings that nobody gave, which are worth a line.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Logging {
@@ -27,6 +29,7 @@ impl Logging {
             level: settings.log_level.unwrap_or(LogLevel::Info),
             format: settings.log_format.unwrap_or(LogFormat::Text),
             remarks: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -50,6 +53,9 @@ impl Logging {
         };
         for remark in &self.remarks {
             tracing::warn!("{remark}");
+        }
+        for note in &self.notes {
+            tracing::info!("{note}");
         }
     }
 }

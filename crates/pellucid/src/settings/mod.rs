@@ -22,7 +22,8 @@ use crate::Failure;
 pub(crate) use crate::settings::engine::RingAccess;
 pub(crate) use crate::settings::logging::Logging;
 pub(crate) use crate::settings::options::read_secret_bytes;
-use crate::settings::sources::Effective;
+pub(crate) use crate::settings::sources::default_folder;
+use crate::settings::sources::{Effective, Origin};
 pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
 use crate::settings::values::{AuthenticationKind, HandOverKind, LogFormat, LogLevel, Span, Sync};
 
@@ -53,8 +54,8 @@ enum Printing {
 #[derive(Args, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
-    /// The folder of the store, or, with another engine, of what the server keeps for itself; it is
-    /// made if there is none.
+    /// The folder of the store, or, with another engine, of what the server keeps for itself
+    /// [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
     data: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes any that is free.
@@ -288,6 +289,11 @@ impl ServeArguments {
         let settings = effective.settings()?;
         let mut logging = Logging::of(&settings);
         logging.remarks = sources::unknown_variables();
+        if let (Some(Origin::Default), Some(data)) = (effective.origins.get("data"), &settings.data)
+        {
+            let data = data.display();
+            logging.notes.push(format!("the store is in {data}; --data names another folder"));
+        }
         Ok(Task::Serve(Box::new(settings.options()?), logging))
     }
 }

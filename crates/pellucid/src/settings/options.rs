@@ -89,7 +89,10 @@ impl Settings {
     /// The options of a server with these settings.
     pub(crate) fn options(self) -> Result<ServerOptions, Failure> {
         let data = self.data.clone().ok_or_else(|| {
-            Failure::usage("say where the store is: --data DIR (see pellucid serve --help)")
+            Failure::usage(
+                "say where the store is: --data DIR; without HOME there is no default (see \
+                 pellucid serve --help)",
+            )
         })?;
         let mut options = ServerOptions::new(data);
         options.store = self.store()?;

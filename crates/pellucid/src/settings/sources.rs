@@ -12,7 +12,7 @@ use clap::{ArgMatches, Args};
 use toml::Table;
 
 use crate::Failure;
-use crate::profile::TOKEN_VARIABLE;
+use crate::remote::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
 use crate::settings::{ServeArguments, Settings};
 
 /// Bytes that a configuration file may have.
@@ -52,7 +52,8 @@ impl Effective {
         matches: &ArgMatches,
     ) -> Result<Effective, Failure> {
         let mut effective = Effective { values: Table::new(), origins: BTreeMap::new() };
-        effective.lay(&Settings::defaults(), |_| Origin::Default)?;
+        let defaults = Settings { data: default_folder(), ..Settings::defaults() };
+        effective.lay(&defaults, |_| Origin::Default)?;
         if let Some(path) = config {
             effective.lay(&read_file(path)?, |_| Origin::File(path.to_owned()))?;
         }
@@ -80,6 +81,14 @@ impl Effective {
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         self.values.clone().try_into().map_err(Failure::usage)
     }
+}
+
+/// The folder of the store where nobody names one: `pellucid` in the user's folder of data.
+pub(crate) fn default_folder() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let home = || folder("HOME").filter(absolute).map(|home| home.join(".local/share"));
+    Some(folder("XDG_DATA_HOME").filter(absolute).or_else(home)?.join("pellucid"))
 }
 
 /// Reads a file of settings.
@@ -119,7 +128,8 @@ pub(crate) fn unknown_variables() -> Vec<String> {
     let names = std::env::vars_os().map(|(name, _)| name);
     let unknown = names.filter(|name| !known.contains(&name.as_os_str()));
     let unknown = unknown.filter_map(|name| name.into_string().ok());
-    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_") && name != TOKEN_VARIABLE);
+    let is_of_clients = |name: &String| [TOKEN_VARIABLE, TOKEN_FILE_VARIABLE].contains(&&**name);
+    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_") && !is_of_clients(name));
     unknown.map(|name| format!("{name} in the environment is no setting")).collect()
 }
 

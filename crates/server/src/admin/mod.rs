@@ -40,6 +40,8 @@ pub(crate) struct AdminApi {
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: FullMerge,
     pub(crate) gauge: ServerGauge,
+    /// The description of the API, which the table of routes is made into.
+    pub(crate) openapi: Arc<Value>,
 }
 
 impl AdminApi {
@@ -55,6 +57,11 @@ pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
         return Ok(Reply::busy("connecting to the other nodes").into());
     }
     Ok(Reply::line(200, "serving").into())
+}
+
+/// The description of the API.
+pub(crate) fn openapi_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+    Ok(Reply::value(200, &api.openapi).into())
 }
 
 /// The nodes of the cluster.

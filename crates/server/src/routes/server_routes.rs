@@ -45,6 +45,9 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .counts_as(Operation::Status)
         .knows(&[])
         .to_admin(Need::Open, admin::status),
+    Route::on(&[Get], &["openapi.json"], "Describes the entity API and the server's own pages.")
+        .counts_as(Operation::Admin)
+        .to_admin(Need::Account, admin::openapi_page),
     Route::on(&[Get], &["v0", "cluster"], "Shows the nodes of the cluster.")
         .counts_as(Operation::Admin)
         .knows(&[])

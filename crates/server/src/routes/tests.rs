@@ -61,6 +61,7 @@ fn every_path_needs_what_it_touches() {
     for (method, path, need) in [
         ("GET", "/v0/status", "open"),
         ("GET", "/v0/cluster/peer", "peer"),
+        ("GET", "/openapi.json", "account"),
         ("GET", "/v0/entity", "entities:read"),
         ("HEAD", "/v0/entity", "entities:read"),
         ("PUT", "/v0/entity", "entities:write"),

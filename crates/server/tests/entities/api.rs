@@ -182,6 +182,18 @@ fn unknown_paths_are_400_and_name_those_there_are() {
 }
 
 #[test]
+fn the_api_describes_itself() {
+    let running = start();
+    let answer = running.client().get("/openapi.json");
+    assert_eq!(answer.status, 200);
+    let document = answer.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let put = &document["paths"]["/v0/entity"]["put"];
+    assert_eq!(put["parameters"][0]["name"], "id");
+    assert!(document["paths"]["/openapi.json"]["get"].is_object());
+}
+
+#[test]
 fn unknown_document_paths_are_404_as_that_contract_says() {
     let running = start();
     let answer = running.client().get("/_x");

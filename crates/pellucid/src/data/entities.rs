@@ -1,0 +1,213 @@
+//! Reads and writes of single entities.
+
+use std::fs::File;
+use std::io::{self, Read, stdin};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use pellucid_client::http::Question;
+
+use super::{CONDITION_CODE, MISSING_CODE, Out, PATIENCE, unwritable};
+use crate::Failure;
+use crate::remote::{ServerAddress, encoded, question};
+
+/// Write the value of an entity to standard output, byte for byte.
+///
+/// It ends with 4 if there is no such entity.
+///
+/// Example: pellucid get http://127.0.0.1:8080 greeting
+#[derive(Args)]
+pub(crate) struct GetArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// The key.
+    key: String,
+}
+
+/// Write an entity. Without a value or a file, the value is all of standard input.
+///
+/// It ends with 5 if a condition does not hold.
+///
+/// Example: pellucid put http://127.0.0.1:8080 greeting hello
+///
+/// Example: tar c folder | pellucid put http://127.0.0.1:8080 backups/today --sync disk
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PutArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// The key.
+    key: String,
+    /// The value.
+    #[arg(conflicts_with = "file")]
+    value: Option<String>,
+    /// A file with the value.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// What the acknowledgement survives [default: as the server is set].
+    #[arg(long)]
+    sync: Option<Survives>,
+    /// Seconds after which the entity is gone.
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<u64>,
+    #[command(flatten)]
+    condition: Condition,
+    /// Only if there is no such entity.
+    #[arg(long, conflicts_with = "if_match")]
+    if_absent: bool,
+}
+
+/// Remove an entity. One that is not there is removed already.
+///
+/// It ends with 5 if a condition does not hold.
+///
+/// Example: pellucid delete http://127.0.0.1:8080 greeting
+#[derive(Args)]
+pub(crate) struct DeleteArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// The key.
+    key: String,
+    /// What the acknowledgement survives [default: as the server is set].
+    #[arg(long)]
+    sync: Option<Survives>,
+    #[command(flatten)]
+    condition: Condition,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Survives {
+    /// Nothing.
+    Memory,
+    /// The end of the process.
+    Os,
+    /// The end of the machine.
+    Disk,
+}
+
+#[derive(Args)]
+struct Condition {
+    /// Only if this is the entity's ETag (`pellucid scan` prints them), or * for any.
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+}
+
+impl Survives {
+    fn parameter(this: Option<Survives>) -> &'static str {
+        match this {
+            None => "",
+            Some(Survives::Memory) => "&sync=memory",
+            Some(Survives::Os) => "&sync=os",
+            Some(Survives::Disk) => "&sync=disk",
+        }
+    }
+}
+
+impl Condition {
+    /// Its header line, with its end.
+    fn line(&self) -> Result<String, Failure> {
+        let Some(etag) = &self.if_match else { return Ok(String::new()) };
+        let bare = etag.trim_matches('"');
+        let is_number = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit());
+        match bare {
+            "*" => Ok("If-Match: *\r\n".to_owned()),
+            _ if is_number => Ok(format!("If-Match: \"{bare}\"\r\n")),
+            _ => Err(Failure::usage("--if-match takes an ETag, which is a number, or *")),
+        }
+    }
+}
+
+fn path_of(key: &str) -> Result<String, Failure> {
+    if key.is_empty() {
+        return Err(Failure::usage("the key is empty"));
+    }
+    Ok(format!("/v0/entity?id={}", encoded(key)))
+}
+
+/// Reads an entity.
+pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
+    let remote = arguments.server.remote(&[])?;
+    let path = path_of(&arguments.key)?;
+    let asked = Question { patience: PATIENCE, ..Question::get(&path) };
+    let mut out = Out::begin();
+    let answer = remote.ask_in_pieces(&asked, &mut |status, body| {
+        if status == 200 {
+            out.write(body).map_err(|error| unwritable(error).text)?;
+            body.clear();
+        }
+        Ok(())
+    })?;
+    match answer.status {
+        200 => out.end(),
+        404 => {
+            let text = format!("there is no entity `{}`", arguments.key);
+            Err(Failure { text, code: MISSING_CODE })
+        }
+        _ => Err(answer.failure("table/entities=read")),
+    }
+}
+
+/// Writes an entity.
+pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
+    let remote = arguments.server.remote(&[])?;
+    let mut headers = arguments.condition.line()?;
+    if arguments.if_absent {
+        headers += "If-None-Match: *\r\n";
+    }
+    let mut path = path_of(&arguments.key)? + Survives::parameter(arguments.sync);
+    if let Some(ttl) = arguments.ttl {
+        path += &format!("&ttl={ttl}");
+    }
+    let value = arguments.value()?;
+    if value.is_empty() {
+        headers += "Content-Length: 0\r\n";
+    }
+    let asked = Question { headers: &headers, ..question("PUT", &path, &value, PATIENCE) };
+    let answer = remote.ask(&asked)?;
+    match answer.status {
+        201 => Ok(()),
+        412 => Err(condition_failed(&arguments.key)),
+        _ => Err(answer.failure("table/entities=write")),
+    }
+}
+
+impl PutArguments {
+    fn value(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        match (&self.value, &self.file) {
+            (Some(value), _) => bytes.extend_from_slice(value.as_bytes()),
+            (None, Some(path)) => {
+                let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+                read.map_err(|error| unreadable(&path.display().to_string(), &error))?;
+            }
+            (None, None) => {
+                let read = stdin().lock().read_to_end(&mut bytes);
+                read.map_err(|error| unreadable("standard input", &error))?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::work(format!("cannot read {name}: {error}"))
+}
+
+/// Removes an entity.
+pub(crate) fn delete(arguments: &DeleteArguments) -> Result<(), Failure> {
+    let remote = arguments.server.remote(&[])?;
+    let headers = arguments.condition.line()?;
+    let path = path_of(&arguments.key)? + Survives::parameter(arguments.sync);
+    let asked = Question { headers: &headers, ..question("DELETE", &path, b"", PATIENCE) };
+    let answer = remote.ask(&asked)?;
+    match answer.status {
+        202 => Ok(()),
+        412 => Err(condition_failed(&arguments.key)),
+        _ => Err(answer.failure("table/entities=write")),
+    }
+}
+
+fn condition_failed(key: &str) -> Failure {
+    let text = format!("the condition does not hold for `{key}`: nothing was changed");
+    Failure { text, code: CONDITION_CODE }
+}

@@ -1,0 +1,206 @@
+//! Checks of a machine: the value that was read, what it costs, and the cure.
+
+use std::path::Path;
+
+use super::machine::Machine;
+
+/// Descriptors that a server with the default limit of connections may need: 16,384 connections,
+/// and 512 for all else.
+const DESCRIPTORS: u64 = 16_384 + 512;
+/// Descriptors below which a server has too few for the store's files.
+const DESCRIPTORS_LEAST: u64 = 256;
+/// The swappiness from which the kernel rather swaps than drops files it can read again.
+const SWAPPINESS: u64 = 10;
+/// Connections that wait to be accepted, as the server asks for them.
+const BACKLOG: u64 = 4_096;
+/// The kernel's `vm.overcommit_memory` under which memory that is reserved counts as used.
+const OVERCOMMIT_NEVER: u64 = 2;
+/// Clock sources that are read without a system call.
+const FAST_CLOCKS: [&str; 4] =
+    ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
+/// File systems over a network, whose locks and syncs are another machine's promise.
+const REMOTE: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph"];
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing to do.
+    Fine,
+    /// It works, and costs time, memory or safety.
+    Costly,
+    /// A server cannot work so.
+    Broken,
+    /// The machine does not say.
+    Unknown,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) state: State,
+    /// The value that was read.
+    pub(crate) value: String,
+    /// The cost of it and its cure, where there is one.
+    pub(crate) advice: Option<String>,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Fine => "fine",
+            State::Costly => "costly",
+            State::Broken => "broken",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// A check whose value was read, or not.
+struct Examined<T>(&'static str, Option<T>);
+
+impl<T: std::fmt::Display> Examined<T> {
+    /// The check, with the state and the advice that `judge` gives for a value that is not fine.
+    fn judge(self, judge: impl FnOnce(&T) -> Option<(State, String)>) -> Check {
+        let Examined(name, value) = self;
+        let Some(value) = value else {
+            let value = "the machine does not say".to_owned();
+            return Check { name, state: State::Unknown, value, advice: None };
+        };
+        let (state, advice) = judge(&value).map_or((State::Fine, None), |(s, a)| (s, Some(a)));
+        Check { name, state, value: value.to_string(), advice }
+    }
+}
+
+fn costly(is: bool, advice: impl Into<String>) -> Option<(State, String)> {
+    is.then(|| (State::Costly, advice.into()))
+}
+
+/// Runs all checks for a store in `folder`.
+pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
+    let mut checks = vec![descriptors(machine), file_system(machine, folder), clock(machine)];
+    checks.extend([huge_pages(machine), swap(machine), overcommit(machine), backlog(machine)]);
+    checks.extend([governor(machine), quota(machine)]);
+    checks
+}
+
+fn descriptors(machine: &Machine) -> Check {
+    Examined("descriptors", machine.descriptors_max()).judge(|most| {
+        let cure = "raise it with ulimit -n, or LimitNOFILE= of the unit";
+        if *most < DESCRIPTORS_LEAST {
+            return Some((State::Broken, format!("flushes and merges fail without files: {cure}")));
+        }
+        let connections = most - 512.min(most / 2);
+        let advice = format!("at most {connections} connections are served at a time: {cure}");
+        costly(*most < DESCRIPTORS, advice)
+    })
+}
+
+fn file_system(machine: &Machine, folder: &Path) -> Check {
+    let Some(mount) = machine.mount_of(folder) else {
+        return Examined::<String>("file system", None).judge(|_| None);
+    };
+    let kind = mount.kind.as_str();
+    let value = format!("{kind} at {}", mount.point);
+    Examined("file system", Some(value)).judge(|_| {
+        if mount.is_read_only {
+            let advice = "it is mounted read-only: mount it for writing, or name another folder";
+            return Some((State::Broken, advice.to_owned()));
+        }
+        let advice = match kind {
+            "tmpfs" | "ramfs" => {
+                "all is gone with the machine's power, and takes its memory: use a disk's folder"
+            }
+            "overlay" => {
+                "a container's own layer goes with the container, and each first write copies a \
+                 file: mount a volume"
+            }
+            "btrfs" | "zfs" => {
+                "each sync also writes the trees of checksums, about twice the time: ext4 or XFS, \
+                 or chattr +C on the empty folder of btrfs"
+            }
+            _ if REMOTE.contains(&kind) || kind.starts_with("fuse") => {
+                "a sync is a question over the network or to a program, milliseconds instead of \
+                 microseconds, and its promise is theirs: use a disk of this machine"
+            }
+            _ => return None,
+        };
+        Some((State::Costly, advice.to_owned()))
+    })
+}
+
+fn clock(machine: &Machine) -> Check {
+    let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    Examined("clock source", machine.text(path)).judge(|source| {
+        let advice = "a reading is a system call, about 1 µs instead of 20 ns, and a request takes \
+                      six: boot with clocksource=tsc where the processor's is stable, or serve \
+                      with --accounting off";
+        costly(!FAST_CLOCKS.contains(&source.as_str()), advice)
+    })
+}
+
+fn huge_pages(machine: &Machine) -> Check {
+    let choice = machine.choice("sys/kernel/mm/transparent_hugepage/enabled");
+    Examined("huge pages", choice).judge(|choice| {
+        let advice = "small allocations take 2 MiB each, so resident memory grows, and the kernel \
+                      stops threads to join pages: echo madvise > \
+                      /sys/kernel/mm/transparent_hugepage/enabled";
+        costly(choice == "always", advice)
+    })
+}
+
+fn swap(machine: &Machine) -> Check {
+    let swappiness = match machine.has_swap() {
+        Some(false) => Some(0),
+        Some(true) => machine.number("proc/sys/vm/swappiness"),
+        None => None,
+    };
+    Examined("swappiness", swappiness).judge(|swappiness| {
+        let advice = "memory of the store is swapped while files could be dropped, and a read of \
+                      it waits for the disk, 0.1 to 10 ms: sysctl vm.swappiness=1";
+        costly(*swappiness > SWAPPINESS, advice)
+    })
+}
+
+fn overcommit(machine: &Machine) -> Check {
+    Examined("overcommit", machine.number("proc/sys/vm/overcommit_memory")).judge(|mode| {
+        let advice = "memory that is only reserved (threads' stacks, maps of files) counts as \
+                      used, so allocations fail early: sysctl vm.overcommit_memory=0";
+        costly(*mode == OVERCOMMIT_NEVER, advice)
+    })
+}
+
+fn backlog(machine: &Machine) -> Check {
+    Examined("somaxconn", machine.number("proc/sys/net/core/somaxconn")).judge(|most| {
+        let advice = "connections beyond it that come at once are dropped, and come again after \
+                      1 s: sysctl net.core.somaxconn=4096";
+        costly(*most < BACKLOG, advice)
+    })
+}
+
+fn governor(machine: &Machine) -> Check {
+    let path = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    // Virtual machines have none: their host decides.
+    let name = machine.text(path).unwrap_or_else(|| "none".to_owned());
+    Examined("processor governor", Some(name)).judge(|name| {
+        let advice = "a processor that was idle begins slowly, tens of µs for a request: \
+                      cpupower frequency-set -g performance";
+        costly(name == "powersave" || name == "conservative", advice)
+    })
+}
+
+fn quota(machine: &Machine) -> Check {
+    let quota = machine.processor_quota();
+    let value =
+        quota.map_or("none".to_owned(), |(quota, period)| format!("{quota} of {period} µs"));
+    Examined("processor quota", Some(value)).judge(|_| {
+        let (quota, period) = quota?;
+        let pause_ms = period / 1_000;
+        let cores = quota.div_ceil(period).max(1);
+        let advice = format!(
+            "threads that used the quota up stand still for up to {pause_ms} ms: serve with \
+             --threads {cores}, or give whole processors (cpuset) instead of a quota"
+        );
+        costly(true, advice)
+    })
+}

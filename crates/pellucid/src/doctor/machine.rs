@@ -1,0 +1,83 @@
+//! A machine as its kernel shows it, below a folder: `/`, or one that a test has filled.
+
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub(crate) struct Machine {
+    root: PathBuf,
+}
+
+/// A mounted file system.
+pub(super) struct Mount {
+    pub(super) point: String,
+    pub(super) kind: String,
+    pub(super) is_read_only: bool,
+}
+
+impl Machine {
+    pub(crate) fn below(root: &Path) -> Machine {
+        Machine { root: root.to_owned() }
+    }
+
+    /// A file's text without blanks around it; nothing if it is not there.
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.root.join(path)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// A file with a number.
+    pub(super) fn number(&self, path: &str) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The choice of a file such as `always [madvise] never`.
+    pub(super) fn choice(&self, path: &str) -> Option<String> {
+        let text = self.text(path)?;
+        let (_, rest) = text.split_once('[')?;
+        Some(rest.split_once(']')?.0.to_owned())
+    }
+
+    /// The most descriptors that the process may have.
+    pub(super) fn descriptors_max(&self) -> Option<u64> {
+        let limits = self.text("proc/self/limits")?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+        let hard = line.split_whitespace().nth(1)?;
+        if hard == "unlimited" { Some(u64::MAX) } else { hard.parse().ok() }
+    }
+
+    /// The file system of a folder: the last mount whose point the folder is below.
+    pub(super) fn mount_of(&self, folder: &Path) -> Option<Mount> {
+        let table = self.text("proc/self/mountinfo")?;
+        let mounts = table.lines().filter_map(parse_mount);
+        let above = mounts.filter(|mount| folder.starts_with(&mount.point));
+        above.max_by_key(|mount| mount.point.len())
+    }
+
+    /// The processor time of the process's control group: so many microseconds of a period.
+    pub(super) fn processor_quota(&self) -> Option<(u64, u64)> {
+        let groups = self.text("proc/self/cgroup")?;
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let limit = self.text(&format!("sys/fs/cgroup/{group}/cpu.max"))?;
+        let (quota, period) = limit.split_once(' ')?;
+        Some((quota.parse().ok()?, period.parse().ok()?))
+    }
+
+    /// The machine has memory to swap to.
+    pub(super) fn has_swap(&self) -> Option<bool> {
+        Some(self.text("proc/swaps")?.lines().count() > 1)
+    }
+}
+
+/// A line of `mountinfo`: number, parent, device, root, point, options, …, `-`, kind, source, and
+/// options of the file system.
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut fields = mount.split(' ').skip(4);
+    let point = fields.next()?.replace("\\040", " ");
+    let options = fields.next()?;
+    let mut of_file_system = file_system.split(' ');
+    let kind = of_file_system.next()?.to_owned();
+    let further = of_file_system.nth(1).unwrap_or_default();
+    let is_read_only = [options, further].iter().any(|list| list.split(',').any(|o| o == "ro"));
+    Some(Mount { point, kind, is_read_only })
+}

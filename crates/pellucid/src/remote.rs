@@ -1,0 +1,233 @@
+//! A running server as commands ask it: its URL, credentials and trust from flags, the environment
+//! or files, and errors that name their cure.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use pellucid_client::http::{Header, Question, Target, TlsOptions};
+
+use crate::Failure;
+
+/// The variable that a token is taken from.
+pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
+/// The variable that names a file with a token.
+pub(crate) const TOKEN_FILE_VARIABLE: &str = "PELLUCID_TOKEN_FILE";
+/// Bytes that a file with a token or a password may have.
+const SECRET_BYTES_MAX: u64 = 4 << 10;
+/// Bytes of an error's text that are shown.
+const ERROR_BYTES_MAX: usize = 4 << 10;
+
+/// See the module.
+#[derive(Args)]
+pub(crate) struct ServerAddress {
+    /// The URL of the server: http://127.0.0.1:8080.
+    url: String,
+    /// With https: trust the authorities of this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE.pem")]
+    ca: Option<PathBuf>,
+    /// With https: trust any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// A token of an account. In the environment nobody sees it who lists commands.
+    #[arg(long, env = TOKEN_VARIABLE, hide_env_values = true)]
+    token: Option<String>,
+    /// A file with a token of an account, in its first line.
+    #[arg(long, env = TOKEN_FILE_VARIABLE, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// An account by its name, with --password-file.
+    #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "token_file")]
+    user: Option<String>,
+    /// A file with the account's password, in its first line.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+}
+
+/// A server that can be asked.
+pub(crate) struct Remote {
+    target: Target,
+    tls: TlsOptions,
+    /// Header lines of each request, each with its end.
+    headers: String,
+}
+
+/// An answer that has come to its end.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl ServerAddress {
+    /// The server, with further headers of each request as `Name: value`.
+    pub(crate) fn remote(&self, further: &[String]) -> Result<Remote, Failure> {
+        let target = Target::parse(&self.url).map_err(Failure::usage)?;
+        if target.path() != "/" {
+            let text = format!("{}: give the server's URL alone, without a path", self.url);
+            return Err(Failure::usage(text));
+        }
+        let tls = TlsOptions { ca_file: self.ca.clone(), insecure: self.insecure };
+        let credentials = self.credentials()?.map(|value| format!("Authorization: {value}"));
+        let lines = further.iter().chain(&credentials);
+        let line = |text: &String| {
+            let Header { name, value } = Header::parse(text).map_err(|error| {
+                // The text of a line with a secret is not shown.
+                let is_secret = credentials.as_ref() == Some(text);
+                let unfit = "the token or password has bytes that no header can carry";
+                if is_secret { Failure::usage(unfit) } else { Failure::usage(error) }
+            })?;
+            Ok(format!("{name}: {value}\r\n"))
+        };
+        let headers = lines.map(line).collect::<Result<String, Failure>>()?;
+        Ok(Remote { target, tls, headers })
+    }
+
+    fn credentials(&self) -> Result<Option<String>, Failure> {
+        if let (Some(user), Some(file)) = (&self.user, &self.password_file) {
+            let pair = format!("{user}:{}", first_line(file)?);
+            return Ok(Some(format!("Basic {}", STANDARD.encode(pair))));
+        }
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => Some(first_line(file)?),
+            (None, None) => None,
+        };
+        Ok(token.map(|token| format!("Bearer {token}")))
+    }
+}
+
+/// The first line of a file with a secret.
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
+    if std::fs::metadata(path).map_err(unreadable)?.len() > SECRET_BYTES_MAX {
+        let text = format!("{name} is larger than the {SECRET_BYTES_MAX} bytes of a secret");
+        return Err(Failure::usage(text));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    if line.is_empty() {
+        return Err(Failure::usage(format!("{name}: its first line is empty")));
+    }
+    Ok(line.to_owned())
+}
+
+impl Remote {
+    /// Asks and keeps the whole answer.
+    pub(crate) fn ask(&self, question: &Question<'_>) -> Result<Answer, Failure> {
+        self.ask_in_pieces(question, &mut |_, _| Ok(()))
+    }
+
+    /// Asks; `take` gets the status and the body as it comes, and removes what it wants.
+    pub(crate) fn ask_in_pieces(
+        &self,
+        question: &Question<'_>,
+        take: &mut dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String>,
+    ) -> Result<Answer, Failure> {
+        let headers = format!("{}{}", self.headers, question.headers);
+        let question = Question { headers: &headers, ..*question };
+        let answered = question.ask_in_pieces(&self.target, &self.tls, take);
+        let (status, captured) = answered.map_err(|text| Failure::work(with_cure(text)))?;
+        Ok(Answer { status, body: captured.body })
+    }
+}
+
+impl Answer {
+    /// The failure of an answer that is not what was asked for. `right` is the one that the request
+    /// takes.
+    pub(crate) fn failure(&self, right: &str) -> Failure {
+        let shown = &self.body[..self.body.len().min(ERROR_BYTES_MAX)];
+        let text = String::from_utf8_lossy(shown);
+        let (text, hint) = (text.trim(), hint(self.status, right));
+        Failure::work(format!("the server answered {}: {text}{hint}", self.status))
+    }
+}
+
+/// The text of a question that failed, with what helps.
+fn with_cure(text: String) -> String {
+    let cure = if text.contains("certificate") && !text.contains("--ca") {
+        ": trust it with --ca FILE.pem, or any with --insecure"
+    } else if text.contains("Connection refused") {
+        ": no server listens there; check host and port, or start one with `pellucid serve`"
+    } else if text.contains("no HTTP/1 status line") {
+        ": a server with TLS is asked with https://"
+    } else {
+        ""
+    };
+    text + cure
+}
+
+/// A hint about an answer of this status.
+fn hint(status: u16, right: &str) -> String {
+    match status {
+        401 => " (give a token: --token-file, or PELLUCID_TOKEN; `pellucid account token add` \
+                makes one)"
+            .to_owned(),
+        403 => format!(" (the account needs the right {right}: `pellucid account grant`)"),
+        413 => " (the server's --value-max or --batch-max is the limit)".to_owned(),
+        421 => " (ask by an address, or name the host in the server's --allowed-hosts)".to_owned(),
+        429 | 503 => " (the server is busy: ask again later)".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A question with a body, with the patience of `patience`.
+pub(crate) fn question<'a>(
+    method: &'a str,
+    path: &'a str,
+    body: &'a [u8],
+    patience: Duration,
+) -> Question<'a> {
+    Question { method, body, patience, ..Question::get(path) }
+}
+
+/// The bytes with everything encoded that means something in a URL.
+pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    let encode = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+            char::from(*byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    bytes.as_ref().iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        address: ServerAddress,
+    }
+
+    fn remote(flags: &[&str], further: &[&str]) -> Result<Remote, Failure> {
+        let words = [&["x", "http://h"], flags].concat();
+        let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+        line.address.remote(&further.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn credentials_go_with_the_request() {
+        let headers = |flags: &[&str]| remote(flags, &["X-Region: north"]).ok().unwrap().headers;
+        let token = "X-Region: north\r\nAuthorization: Bearer pt_1\r\n";
+        assert_eq!(headers(&["--token", "pt_1"]), token);
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "pt_1\r\nmore\n").unwrap();
+        let file = file.to_str().unwrap();
+        assert_eq!(headers(&["--token-file", file]), token);
+        let basic = headers(&["--user", "ada", "--password-file", file]);
+        assert!(basic.ends_with("Authorization: Basic YWRhOnB0XzE=\r\n"), "{basic}");
+        // A line that would be two is none, and a secret is not shown.
+        let failure = remote(&["--token", "hunter2\r\nX: y"], &[]).err().unwrap();
+        assert!(!failure.text.contains("hunter2"), "{}", failure.text);
+        assert!(
+            remote(&["--token-file", "/nowhere"], &[])
+                .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
+        );
+        assert!(hint(401, "").contains("--token") && hint(403, "admin=read").contains("=read"));
+    }
+}
