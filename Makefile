@@ -8,7 +8,7 @@ SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack
+.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack real-disks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ test-dist: ## Install, use, upgrade under load and remove the package of make di
 
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
+
+real-disks: build ## As root: a store on file systems whose medium fails (ext4, XFS, btrfs on loop devices)
+	@scripts/real-disks
 
 attack: ## The attack suite on the release build: nobody else waits for more than 50 ms
 	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test attacks -- --nocapture

@@ -53,8 +53,8 @@ pub(crate) struct FileHeader {
     pub(crate) number: u64,
     /// Journal: the segment's first sequence number; otherwise zero.
     pub(crate) first_sequence: u64,
-    /// Journal: the boot in which the segment was made; otherwise zero.
-    pub(crate) boot_identity: [u8; 16],
+    /// Journal: the mounting of the file system in which the segment was made; otherwise zero.
+    pub(crate) mount_identity: [u8; 16],
 }
 
 impl FileHeader {
@@ -66,7 +66,7 @@ impl FileHeader {
             store_identity,
             number,
             first_sequence: 0,
-            boot_identity: [0; 16],
+            mount_identity: [0; 16],
         }
     }
 
@@ -77,7 +77,7 @@ impl FileHeader {
         bytes[16..24].copy_from_slice(&self.store_identity.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_sequence.to_le_bytes());
-        bytes[40..56].copy_from_slice(&self.boot_identity);
+        bytes[40..56].copy_from_slice(&self.mount_identity);
         let sum = checksum(0, &bytes[..60]);
         bytes[60..64].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -98,15 +98,15 @@ impl FileHeader {
         if version == 0 || read_u32(bytes, 60) != checksum(0, &bytes[..60]) {
             return Err(Error::corruption(path, 0, "the checksum of the file header is wrong"));
         }
-        let mut boot_identity = [0; 16];
-        boot_identity.copy_from_slice(&bytes[40..56]);
+        let mut mount_identity = [0; 16];
+        mount_identity.copy_from_slice(&bytes[40..56]);
         Ok(FileHeader {
             kind,
             version,
             store_identity: read_u64(bytes, 16),
             number: read_u64(bytes, 24),
             first_sequence: read_u64(bytes, 32),
-            boot_identity,
+            mount_identity,
         })
     }
 
@@ -319,7 +319,7 @@ mod tests {
             store_identity: 77,
             number: 3,
             first_sequence: 9,
-            boot_identity: [5; 16],
+            mount_identity: [5; 16],
         };
         let bytes = header.encode();
         let decoded = FileHeader::decode_expected(&bytes, FileKind::Journal, 77, 3, path);

@@ -18,6 +18,65 @@ pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, bytes)
 }
 
+/// The polynomial, its lowest power first.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+/// x to the power of 8 n 256^i at `[i][n]`: what goes on over so many bytes of zeros.
+static BYTE_POWERS: [[u32; 256]; 4] = byte_powers();
+
+/// A polynomial times x, modulo [`POLYNOMIAL`].
+const fn times_x(value: u32) -> u32 {
+    (value >> 1) ^ (if value & 1 == 1 { POLYNOMIAL } else { 0 })
+}
+
+/// The product of two polynomials, modulo [`POLYNOMIAL`].
+const fn product(one: u32, mut other: u32) -> u32 {
+    let (mut sum, mut bit) = (0, 1 << 31);
+    while bit != 0 {
+        if one & bit != 0 {
+            sum ^= other;
+        }
+        other = times_x(other);
+        bit >>= 1;
+    }
+    sum
+}
+
+const fn byte_powers() -> [[u32; 256]; 4] {
+    let mut all = [[1 << 31; 256]; 4];
+    // x to the power of 8.
+    let mut step = 1 << 23;
+    let mut digit = 0;
+    while digit < 4 {
+        let mut count = 1;
+        while count < 256 {
+            all[digit][count] = product(all[digit][count - 1], step);
+            count += 1;
+        }
+        step = product(all[digit][255], step);
+        digit += 1;
+    }
+    all
+}
+
+/// The raw `sum` as it is after `length` bytes of zeros more. Raw sums begin with 0, are not turned
+/// at their end, and add up.
+pub(crate) fn over_zeros(sum: u32, length: u32) -> u32 {
+    let digits = length.to_le_bytes();
+    let nonzero = digits.iter().zip(&BYTE_POWERS).filter(|(digit, _)| **digit != 0);
+    nonzero.fold(sum, |sum, (digit, powers)| times(sum, powers[usize::from(*digit)]))
+}
+
+/// [`product`], by the processor if it can.
+#[inline]
+fn times(one: u32, other: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
+        // SAFETY: the processor has both features.
+        return unsafe { three_way::product(one, other) };
+    }
+    product(one, other)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod three_way {
     use std::arch::x86_64::{
@@ -25,10 +84,9 @@ mod three_way {
         _mm_cvtsi64_si128, _mm_cvtsi128_si64,
     };
 
+    use super::{POLYNOMIAL, times_x};
     use crate::bytes::{read_u16, read_u32, read_u64};
 
-    /// The polynomial, its lowest power first.
-    const POLYNOMIAL: u32 = 0x82f6_3b78;
     /// The longest third of a piece, in words of 8 bytes.
     const WORDS_MAX: usize = 64;
     /// Pieces below it are not worth cutting, in bytes.
@@ -37,9 +95,31 @@ mod three_way {
     /// zeros.
     const SHIFTS: [u32; 2 * WORDS_MAX + 1] = shifts();
 
-    /// A polynomial times x, modulo [`POLYNOMIAL`].
-    const fn times_x(value: u32) -> u32 {
-        (value >> 1) ^ (if value & 1 == 1 { POLYNOMIAL } else { 0 })
+    /// x to the power of -66: each of two products is followed by a multiplication with x to the
+    /// power of 33 (see [`shifts`]).
+    const CORRECTION_TWICE: u32 = correction();
+
+    const fn correction() -> u32 {
+        let (mut power, mut left) = (1_u32 << 31, 66);
+        while left > 0 {
+            // The polynomial has its highest bit set: this tells whether it was added.
+            let is_reduced = power & 1 << 31 != 0;
+            power = if is_reduced { (power ^ POLYNOMIAL) << 1 | 1 } else { power << 1 };
+            left -= 1;
+        }
+        power
+    }
+
+    /// The product of two polynomials, modulo [`POLYNOMIAL`].
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    #[inline]
+    pub(super) fn product(one: u32, other: u32) -> u32 {
+        let number = |value: u64| -> __m128i { _mm_cvtsi64_si128(value as i64) };
+        let times = |one: u64, other: u64| {
+            let product = _mm_clmulepi64_si128::<0>(number(one), number(other));
+            _mm_crc32_u64(0, _mm_cvtsi128_si64(product) as u64)
+        };
+        times(times(u64::from(one), u64::from(other)), u64::from(CORRECTION_TWICE)) as u32
     }
 
     /// x to the power of 64 n - 33: the product of two reflected polynomials is one power short,
@@ -117,7 +197,20 @@ mod three_way {
 
 #[cfg(test)]
 mod tests {
-    use super::checksum;
+    use super::{checksum, over_zeros, product, times};
+
+    #[test]
+    fn raw_sums_go_on_over_zeros() {
+        let raw = |sum: u32, bytes: &[u8]| !checksum(!sum, bytes);
+        for length in [0, 1, 7, 255, 256, 257, 70_000, 1 << 20] {
+            let zeros = vec![0; length];
+            for sum in [0, 1, 0x8000_0000, 0x1234_5678, u32::MAX] {
+                assert_eq!(over_zeros(sum, length as u32), raw(sum, &zeros), "{length}");
+                let other = sum.rotate_left(9) ^ length as u32;
+                assert_eq!(times(sum, other), product(sum, other));
+            }
+        }
+    }
 
     #[test]
     fn it_is_crc32c_for_all_lengths_and_seeds() {

@@ -21,8 +21,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, Stretch, current_segments, list_segments, segment_path,
-    verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, SegmentSummary, Stretch, current_segments, is_unused, list_segments,
+    segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::Manifest;
 use crate::mapped::unreadable_parts;
@@ -162,6 +162,14 @@ fn write_journal(
     let (mut rest, mut first, mut number) = (places, 1, 1);
     let mut source = Source { files, paths, open: None };
     while first <= last_sequence {
+        // A segment of nothing stands for numbers that are too many for one with records.
+        let next = rest.first().map_or(last_sequence + 1, |place| place.sequence);
+        if u32::try_from(next - first).is_err() {
+            let path = segment_path(to, number);
+            write_segment(files, &path, identity, number, (first, next - 1), std::iter::empty())?;
+            (first, number) = (next, number + 1);
+            continue;
+        }
         let mut size_bytes = 0;
         let fits = |place: &&Place| {
             size_bytes += place.length;
@@ -174,13 +182,8 @@ fn write_journal(
             Some(next) => next.sequence - 1,
             None => last_sequence,
         };
-        // A segment begins where its records do, if they are too far away for it otherwise.
-        let begin = match taken.first() {
-            Some(place) if u32::try_from(last - first).is_err() => place.sequence,
-            _ => first,
-        };
         let records = taken.iter().map(|place| Ok((place.sequence, source.read(place)?)));
-        write_segment(files, &segment_path(to, number), identity, number, (begin, last), records)?;
+        write_segment(files, &segment_path(to, number), identity, number, (first, last), records)?;
         (rest, first, number) = (left, last + 1, number + 1);
     }
     let folder = to.join(JOURNAL_FOLDER);
@@ -280,7 +283,9 @@ impl SegmentReader<'_> {
             FileHeader::decode_expected(map.bytes(), FileKind::Journal, identity, number, path);
         let facts = self.manifest.segments.iter().find(|facts| facts.number == number);
         let first_sequence = match (&header, facts) {
-            (Ok(header), _) if header.first_sequence == 0 && facts.is_none() => return Ok(()),
+            (Ok(header), None) if header.first_sequence == 0 && is_unused(map.bytes()) => {
+                return Ok(());
+            }
             (Ok(header), _) => header.first_sequence,
             (Err(Error::Foreign { .. } | Error::Version { .. }), _) => return header.map(|_| ()),
             (Err(_), facts) => facts.map_or(0, |facts| facts.first_sequence),
@@ -337,5 +342,75 @@ impl SegmentReader<'_> {
         }
         self.paths.push(path.to_path_buf());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::SegmentFacts;
+    use pellucid_io::simulated::SimulatedFileSystem;
+
+    const STORE: &str = "/store";
+    const SALVAGED: &str = "/salvaged";
+    /// More numbers than the pairs of a footer reach over.
+    const FAR: u64 = 1 << 33;
+
+    /// A store of which nothing is left below [`FAR`], as after so many writes that were overwritten
+    /// by later ones, became one that was refused: no segment stood for the lowest numbers. The same
+    /// with nothing left at all was opened, and its backup panicked.
+    #[test]
+    fn a_store_of_high_numbers_is_salvaged_and_can_be_backed_up() {
+        for keeps_last in [true, false] {
+            let files = Arc::new(SimulatedFileSystem::new());
+            let options = || EngineOptions {
+                background: false,
+                file_system: Arc::clone(&files) as Arc<dyn FileSystem>,
+                identity_seed: Some(1),
+                ..EngineOptions::default()
+            };
+            let engine = Engine::open(STORE, options()).unwrap();
+            let table = engine.table("t").unwrap();
+            engine.put(table, b"low", b"1").unwrap();
+            engine.close().unwrap();
+            let lost = list_segments(&*files, Path::new(STORE)).unwrap();
+            let number = leave_out(&*files);
+            let engine = Engine::open(STORE, options()).unwrap();
+            assert_eq!(engine.put(table, b"high", b"2").unwrap().sequence, FAR + 1);
+            engine.close().unwrap();
+            let mut lost: Vec<u64> = lost.into_iter().chain([number]).collect();
+            if !keeps_last {
+                lost = list_segments(&*files, Path::new(STORE)).unwrap();
+            }
+            for number in lost {
+                files.remove(&segment_path(Path::new(STORE), number)).unwrap();
+            }
+            let salvaged = salvage(STORE, SALVAGED, options()).unwrap();
+            assert_eq!(salvaged.records, u64::from(keeps_last));
+            assert_eq!(salvaged.last_sequence, FAR + 1);
+            let engine = Engine::open(SALVAGED, options()).unwrap();
+            assert_eq!(engine.stats().published_sequence, FAR + 1);
+            assert_eq!(engine.backup("/backup").unwrap().sequence, FAR + 1);
+            engine.close().unwrap();
+            Engine::open("/backup", options()).unwrap().close().unwrap();
+        }
+    }
+
+    /// Gives away all numbers up to [`FAR`], as if their records had been collected.
+    fn leave_out(files: &SimulatedFileSystem) -> u64 {
+        let directory = Path::new(STORE);
+        let mut manifest = Manifest::read(files, directory).unwrap().unwrap();
+        let number = manifest.segments.iter().map(|facts| facts.number).max().unwrap() + 1;
+        let first_sequence = manifest.flushed_sequence + 1;
+        let path = segment_path(directory, number);
+        let (identity, none) = (manifest.store_identity, std::iter::empty());
+        write_segment(files, &path, identity, number, (first_sequence, FAR), none).unwrap();
+        files.sync_directory(&directory.join(JOURNAL_FOLDER)).unwrap();
+        let facts =
+            SegmentFacts { number, first_sequence, last_sequence: FAR, ..SegmentFacts::default() };
+        manifest.segments.push(facts);
+        manifest.flushed_sequence = FAR;
+        assert!(manifest.write(files, directory).is_ok());
+        number
     }
 }

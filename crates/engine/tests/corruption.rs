@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use common::*;
 use pellucid_engine::{
-    Compression, Engine, EngineOptions, Error, TableOptions, rebuild_ledger, verify,
+    Compression, Engine, EngineOptions, Error, TableOptions, cut_tail, rebuild_ledger, verify,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -89,6 +89,48 @@ fn damage_before_valid_records_of_the_same_boot_is_corruption() {
     assert_eq!(named, path);
     assert!(at < offset && offset - at < 64, "{at} {offset}");
     assert!(what.contains("a valid record follows"), "{what}");
+}
+
+/// An operator can have the tail cut off that an opening refuses to cut, and is told what goes.
+#[test]
+fn a_tail_is_cut_off_on_request() {
+    let (files, _engine) = three_keys();
+    let (path, offset) = find(&files, b"value B");
+    let files = files.kill();
+    files.flip_bits(&path, offset, 1).unwrap();
+    let gone = Path::new(STORE).join("journal/00000000000000ff.journal");
+    files.create(&gone).unwrap();
+    assert!(open(&files).is_err());
+    let before = files.read(&path).unwrap();
+    let parts = cut_tail(STORE, &files).unwrap();
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    let cut = &parts[0];
+    assert_eq!((&cut.path, cut.records, cut.first_sequence, cut.last_sequence), (&path, 1, 4, 4));
+    assert!(cut.offset < offset && cut.offset + cut.length > offset, "{cut:?}");
+    assert_eq!(files.read(&cut.kept_as).unwrap(), before);
+    assert_eq!((&parts[1].path, parts[1].records, parts[1].length), (&gone, 0, 0));
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    assert_eq!(cut_tail(STORE, &files).unwrap(), []);
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
+    assert_eq!(get(&engine, table, b"b").unwrap(), None);
+    put_durable(&engine, table, b"d", b"value D").unwrap();
+    engine.close().unwrap();
+    assert!(files.exists(&cut.kept_as), "what was dropped stays");
+}
+
+/// What the tables hold is nothing that a cut may take away.
+#[test]
+fn no_tail_is_cut_off_that_the_tables_hold() {
+    let (files, engine) = three_keys();
+    engine.flush().unwrap();
+    drop(engine);
+    let (path, offset) = find(&files, b"value B");
+    files.flip_bits(&path, offset, 1).unwrap();
+    let before = files.read(&path).unwrap();
+    assert!(matches!(cut_tail(STORE, &files), Err(Error::Corruption { .. })));
+    assert_eq!(files.read(&path).unwrap(), before);
 }
 
 #[test]
@@ -193,6 +235,63 @@ fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
         }
     }
     is_noticed
+}
+
+/// The file was taken for one that was never used, and removed: writes that were on the medium were
+/// gone, and nothing said so.
+#[test]
+fn a_segment_whose_beginning_is_gone_is_damage_and_stays() {
+    for (is_cut, is_closed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let files = SimulatedFileSystem::new();
+        let engine = open(&files).unwrap();
+        let table = engine.table("t").unwrap();
+        let last = put_durable(&engine, table, b"a", b"value A").unwrap();
+        if is_closed {
+            engine.close().unwrap();
+        }
+        drop(engine);
+        for files in [files.kill(), files.crash(1)] {
+            let (path, _) = find(&files, b"value A");
+            let file = files.open(&path, true).unwrap();
+            match is_cut {
+                true => file.set_length(0).unwrap(),
+                false => file.write_all_at(&[0; 512], 0).unwrap(),
+            }
+            file.sync().unwrap();
+            let problems = verify(STORE, &files).unwrap().problems;
+            assert!(problems.iter().any(|problem| problem.path == path), "{problems:?}");
+            let outcome = open(&files);
+            assert!(
+                matches!(&outcome, Err(Error::Corruption { path: named, .. }) if *named == path)
+            );
+            assert!(files.exists(&path), "sequence {last} may be in it");
+        }
+    }
+}
+
+/// As above, for a header that is a former one: it says that nothing was written yet.
+#[test]
+fn a_segment_whose_header_is_a_former_one_is_damage_and_stays() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let name = |files: &SimulatedFileSystem| list(files, "journal")[0].clone();
+    let table = engine.table("t").unwrap();
+    put_durable(&engine, table, b"a", b"value A").unwrap();
+    put_durable(&engine, table, b"b", b"value B").unwrap();
+    drop(engine);
+    let path = Path::new(STORE).join("journal").join(name(&files));
+    for files in [files.kill(), files.crash(1)] {
+        let mut header = files.read(&path).unwrap()[..64].to_vec();
+        header[32..40].fill(0);
+        let sum = crc32c::crc32c(&header[..60]);
+        header[60..64].copy_from_slice(&sum.to_le_bytes());
+        files.open(&path, true).unwrap().write_all_at(&header, 0).unwrap();
+        let problems = verify(STORE, &files).unwrap().problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let outcome = open(&files);
+        assert!(matches!(outcome, Err(Error::Corruption { .. })));
+        assert!(files.exists(&path));
+    }
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn orphans_are_removed_on_open() {
     put(&engine, table, b"k", b"v").unwrap();
     engine.close().unwrap();
     let orphans = [
-        "journal/00000000000000aa.journal",
+        "journal/00000000000000aa.journal.new",
         "journal/x.new",
         "ledger/00000000000000aa.table",
         "ledger/00000000000000ab.table.new",

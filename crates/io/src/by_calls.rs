@@ -70,8 +70,8 @@ impl FileSystem for ByCalls<'_> {
         self.0.free_bytes(directory)
     }
 
-    fn boot_identity(&self) -> [u8; 16] {
-        self.0.boot_identity()
+    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
+        self.0.mount_identity(directory)
     }
 }
 

@@ -43,9 +43,11 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> io::Result<LockGuard>;
     /// Bytes that can still be written in the file system that holds `directory`.
     fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
-    /// The identity of this boot of the machine: what was in its page cache is intact for as long
-    /// as the identity stays. Zero if it is unknown.
-    fn boot_identity(&self) -> [u8; 16];
+    /// The identity of this mounting, in this boot of the machine, of the file system that holds
+    /// `directory`: what was in the page cache is intact for as long as the identity stays. The
+    /// image of a volume has another one, and so has a disk that was taken off and came back. Zero
+    /// if it is unknown.
+    fn mount_identity(&self, directory: &Path) -> [u8; 16];
 }
 
 /// An open file.

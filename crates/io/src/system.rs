@@ -101,12 +101,36 @@ impl FileSystem for SystemFileSystem {
         Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
     }
 
-    fn boot_identity(&self) -> [u8; 16] {
-        fs::read_to_string(BOOT_IDENTITY_PATH)
-            .ok()
-            .and_then(|text| parse_identity(&text))
-            .unwrap_or([0; 16])
+    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
+        let boot = fs::read_to_string(BOOT_IDENTITY_PATH).ok();
+        let boot = boot.and_then(|text| parse_identity(&text));
+        let (Some(mut identity), Some(mount)) = (boot, mount_of(directory)) else {
+            return [0; 16];
+        };
+        identity.iter_mut().zip(mount).for_each(|(byte, mount)| *byte ^= mount);
+        identity
     }
+}
+
+/// The number of the mount that holds `directory`, and that of its device. Kernels from 6.8 on give
+/// no mount the number of a former one.
+fn mount_of(directory: &Path) -> Option<[u8; 16]> {
+    /// `STATX_MNT_ID_UNIQUE` of Linux 6.8.
+    const UNIQUE_MOUNT: libc::c_uint = 0x4000;
+    let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+    let mut facts: libc::statx = unsafe { std::mem::zeroed() };
+    let mask = libc::STATX_MNT_ID | UNIQUE_MOUNT;
+    // SAFETY: the path ends in a zero byte, and the structure is writable.
+    let outcome = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, mask, &raw mut facts) };
+    if outcome != 0 || facts.stx_mask & mask == 0 {
+        return None;
+    }
+    let mut mount = [0; 16];
+    mount[..8].copy_from_slice(&facts.stx_mnt_id.to_le_bytes());
+    mount[8..12].copy_from_slice(&facts.stx_dev_major.to_le_bytes());
+    mount[12..].copy_from_slice(&facts.stx_dev_minor.to_le_bytes());
+    Some(mount)
 }
 
 /// Parses 32 hexadecimal digits with dashes anywhere between them.
@@ -423,6 +447,16 @@ mod tests {
         drop(guard);
         SystemFileSystem.lock(&path).unwrap();
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_mount_is_known_by_its_number() {
+        let (root, other) = (Path::new("/"), Path::new("/proc"));
+        let identity = SystemFileSystem.mount_identity(root);
+        assert_ne!(identity, [0; 16]);
+        assert_eq!(identity, SystemFileSystem.mount_identity(root));
+        assert_ne!(identity, SystemFileSystem.mount_identity(other));
+        assert_eq!(SystemFileSystem.mount_identity(Path::new("/no such folder")), [0; 16]);
     }
 
     #[test]

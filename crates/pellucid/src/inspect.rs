@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use pellucid_engine::{
-    Backup, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report, Salvaged,
-    Selection, rebuild_ledger, restore, salvage, stat, verify,
+    Backup, CutPart, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report,
+    Salvaged, Selection, cut_tail, rebuild_ledger, restore, salvage, stat, verify,
 };
 use pellucid_io::SystemFileSystem;
 use serde_json::{Value, json};
@@ -63,6 +63,11 @@ enum Action {
         from: PathBuf,
     },
     Copy(CopyArguments),
+    /// Cut the journal off where an opening refuses to go on, and say what is dropped by that.
+    ///
+    /// For the image of a volume that was in use, or if what follows damage may go. The files as
+    /// they were stay in the journal's folder as *.dropped.
+    CutTail,
     /// Take all that is intact of a damaged store into a new one; exit code 1 if something is lost.
     Salvage {
         /// The folder of the new store.
@@ -115,6 +120,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
             engine.close()?;
             print_backup("backed up", &outcome?, json);
         }
+        Action::CutTail => print_cut(&cut_tail(directory, &SystemFileSystem)?, json),
         Action::Salvage { to } => {
             return print_salvaged(&salvage(directory, to, options())?, json);
         }
@@ -273,6 +279,37 @@ fn print_backup(what: &str, backup: &Backup, json: bool) {
              {copied_files} copied"
         );
     }
+}
+
+fn print_cut(parts: &[CutPart], json: bool) {
+    if json {
+        let parts = parts.iter().map(|part| {
+            json!({
+                "path": part.path.display().to_string(),
+                "offset": part.offset,
+                "length": part.length,
+                "records": part.records,
+                "first_sequence": part.first_sequence,
+                "last_sequence": part.last_sequence,
+                "kept_as": part.kept_as.display().to_string(),
+            })
+        });
+        println!("{}", json!({ "dropped": parts.collect::<Vec<_>>() }));
+        return;
+    }
+    for part in parts {
+        println!(
+            "dropped: {} at offset {}, {} bytes, {} intact records, sequences {} to {}; kept as {}",
+            part.path.display(),
+            part.offset,
+            part.length,
+            part.records,
+            part.first_sequence,
+            part.last_sequence,
+            part.kept_as.display(),
+        );
+    }
+    println!("{} parts dropped", parts.len());
 }
 
 fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {

@@ -180,7 +180,9 @@ fn wrong_usage_and_a_store_in_use_are_refused() {
     assert_eq!(inspect(&empty, &["dump"]).0, 1);
     assert!(std::fs::read_dir(&empty).unwrap().next().is_none());
     let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
-    for action in [&["verify"][..], &["dump"], &["rebuild-ledger"], &["salvage", "x"]] {
+    for action in
+        [&["verify"][..], &["dump"], &["rebuild-ledger"], &["cut-tail"], &["salvage", "x"]]
+    {
         let (code, _, errors) = inspect(&directory, action);
         assert_eq!(code, 1, "{action:?}");
         assert!(errors.contains("already open"), "{errors}");

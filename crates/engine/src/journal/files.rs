@@ -21,7 +21,7 @@ pub(crate) struct SegmentFiles {
     directory: PathBuf,
     store_identity: u64,
     store_seed: u32,
-    boot_identity: [u8; 16],
+    mount_identity: [u8; 16],
     next_number: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl SegmentFiles {
         next_number: u64,
     ) -> SegmentFiles {
         SegmentFiles {
-            boot_identity: file_system.boot_identity(),
+            mount_identity: file_system.mount_identity(&directory),
             file_system,
             directory,
             store_identity,
@@ -76,7 +76,7 @@ impl SegmentFiles {
     pub(super) fn header(&self, number: u64, first_sequence: u64) -> FileHeader {
         FileHeader {
             first_sequence,
-            boot_identity: self.boot_identity,
+            mount_identity: self.mount_identity,
             ..FileHeader::new(FileKind::Journal, self.store_identity, number)
         }
     }
@@ -86,11 +86,14 @@ impl SegmentFiles {
     pub(super) fn make(&self, size_bytes: u64) -> Result<Arc<SegmentFile>> {
         let number = self.next_number();
         let path = segment_path(&self.directory, number);
+        let new_path = path.with_extension("journal.new");
         let make = || {
-            let file = self.file_system.create(&path)?;
+            let file = self.file_system.create(&new_path)?;
             file.allocate(size_bytes)?;
             file.write_all_at(&self.header(number, 0).encode(), 0)?;
             file.sync()?;
+            // So no loss of power leaves a segment's name on a file without a header.
+            self.file_system.rename(&new_path, &path)?;
             self.file_system.sync_directory(&self.folder())?;
             let map = file.map(size_bytes, MapMode::Write)?;
             Ok((HeldFile::open(file), map))
@@ -100,6 +103,7 @@ impl SegmentFiles {
                 Ok(Arc::new(SegmentFile::new(number, path, file, map, self.store_seed)))
             }
             Err(error) => {
+                self.remove(&new_path);
                 self.remove(&path);
                 Err(Error::io("make a segment", &path, error))
             }

@@ -14,7 +14,7 @@ use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::held_file::HeldFile;
 use super::medium::MediumReads;
-use super::scan::{Scanned, find_stray, scan_records};
+use super::scan::{Scanned, find_stray, for_each_record, is_unused, scan_records};
 use super::segment::{
     DroppedBytes, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
 };
@@ -68,6 +68,8 @@ enum CandidateState {
 #[derive(Default)]
 struct Plan {
     keep: Vec<SegmentCandidate>,
+    /// Behind the end of the journal.
+    dropped: Vec<SegmentCandidate>,
     remove: Vec<PathBuf>,
 }
 
@@ -78,6 +80,28 @@ struct Tear {
     missing_sequence: u64,
     what: String,
 }
+
+/// A part that cutting the tail off drops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutPart {
+    /// The file.
+    pub path: PathBuf,
+    /// The offset of the part in it, in bytes.
+    pub offset: u64,
+    /// Its length in bytes, without the zeros at its end.
+    pub length: u64,
+    /// The lowest sequence number of an intact record in it; 0 if there is none.
+    pub first_sequence: u64,
+    /// The highest one.
+    pub last_sequence: u64,
+    /// Intact records in it.
+    pub records: u64,
+    /// The file that holds what was dropped.
+    pub kept_as: PathBuf,
+}
+
+/// The extension of files that hold what was dropped on request.
+const DROPPED_EXTENSION: &str = "journal.dropped";
 
 /// A journal that is recovered: every segment is sealed, and everything is on the medium.
 pub(super) struct Recovered {
@@ -93,14 +117,17 @@ pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Re
         directory: &setting.directory,
         manifest,
         store_seed: checksum_seed(&[manifest.store_identity]),
-        boot_identity: setting.file_system.boot_identity(),
+        mount_identity: setting.file_system.mount_identity(&setting.directory),
+        cuts: false,
     };
     let (names, mut remove) = recovery.list()?;
     let highest_number = names.last().copied().unwrap_or(0);
     let found = recovery.find(&names, &mut remove)?;
+    let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
     let found = recovery.without_replaced(found, &mut remove);
-    let mut plan = recovery.judge(found)?;
+    let mut plan = recovery.judge(found, headless)?;
     plan.remove.append(&mut remove);
+    plan.remove.extend(plan.dropped.drain(..).map(|dropped| dropped.path));
     let segments = recovery.carry_out(plan)?;
     let last_sequence = segments
         .last()
@@ -114,7 +141,49 @@ pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Re
     Ok(Recovered { files, segments: Arc::new(segments), last_sequence })
 }
 
+/// Cuts the journal that goes with `manifest` off where its records end to follow one another,
+/// whatever stands behind. The whole files are kept under other names.
+pub(crate) fn cut_tail(
+    file_system: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+) -> Result<Vec<CutPart>> {
+    let recovery = Recovery {
+        file_system,
+        directory,
+        manifest,
+        store_seed: checksum_seed(&[manifest.store_identity]),
+        mount_identity: [0; 16],
+        cuts: true,
+    };
+    let mut unused = Vec::new();
+    let (names, _) = recovery.list()?;
+    let found = recovery.find(&names, &mut unused)?;
+    let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
+    let found = recovery.without_replaced(found, &mut unused);
+    let plan = recovery.judge(found, headless)?;
+    let mut parts = Vec::new();
+    if let Some(last) = plan.keep.last() {
+        parts.extend(recovery.cut_segment(last)?);
+    }
+    for dropped in &plan.dropped {
+        let part = recovery.part(dropped, FILE_HEADER_LENGTH as u64);
+        let renamed = file_system.rename(&part.path, &part.kept_as);
+        renamed.map_err(|error| Error::io("rename", &part.path, error))?;
+        parts.push(part);
+    }
+    let folder = recovery.folder();
+    file_system.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
+    Ok(parts)
+}
+
 impl SegmentCandidate {
+    /// False if the header says that nothing was written to it: that is so after a loss of power,
+    /// which the first records may have survived without it.
+    fn says_it_begins(&self) -> bool {
+        self.header.first_sequence != 0
+    }
+
     fn span(&self) -> Span {
         let first_sequence = self.header.first_sequence;
         let (last_sequence, is_collected) = match &self.state {
@@ -134,7 +203,9 @@ struct Recovery<'a> {
     directory: &'a Path,
     manifest: &'a Manifest,
     store_seed: u32,
-    boot_identity: [u8; 16],
+    mount_identity: [u8; 16],
+    /// True if the journal is cut off on request: what stands behind its end is no reason to refuse.
+    cuts: bool,
 }
 
 impl Recovery<'_> {
@@ -190,20 +261,24 @@ impl Recovery<'_> {
         let failed = |error| Error::io("open", &path, error);
         let facts = self.facts(number);
         let is_named_sealed = facts.is_some_and(|facts| facts.last_sequence != 0);
-        let mut header = [0; FILE_HEADER_LENGTH];
-        if length >= FILE_HEADER_LENGTH as u64 {
-            file.read_exact_at(&mut header, 0).map_err(failed)?;
-        }
-        if header == [0; FILE_HEADER_LENGTH] && !is_named_sealed {
-            return Ok(None);
-        }
+        let mut header = vec![0; length.min(FILE_HEADER_LENGTH as u64) as usize];
+        file.read_exact_at(&mut header, 0).map_err(failed)?;
         let identity = self.manifest.store_identity;
-        let header =
-            FileHeader::decode_expected(&header, FileKind::Journal, identity, number, &path)?;
-        if header.first_sequence == 0 && !is_named_sealed {
+        // A file has its header before it has its name: one that has none was damaged.
+        let decoded =
+            FileHeader::decode_expected(&header, FileKind::Journal, identity, number, &path);
+        let (header, is_doubtful) = match decoded {
+            // Nothing tells which records the file holds: it goes with the tail.
+            Err(Error::Corruption { .. }) if self.cuts && facts.is_none() => {
+                (FileHeader::new(FileKind::Journal, identity, number), true)
+            }
+            decoded => (decoded?, false),
+        };
+        let map = file.map(length, MapMode::Read).map_err(failed)?;
+        let is_spare = header.first_sequence == 0 && facts.is_none() && is_unused(map.bytes());
+        if is_spare && !is_doubtful {
             return Ok(None);
         }
-        let map = file.map(length, MapMode::Read).map_err(failed)?;
         let first = header.first_sequence;
         let state = match decode_footer(map.bytes(), identity, number, first) {
             Ok(footer) => CandidateState::Sealed(footer),
@@ -249,8 +324,9 @@ impl Recovery<'_> {
         kept
     }
 
-    /// Walks along the sequence to its end, and decides what is kept.
-    fn judge(&self, found: Vec<SegmentCandidate>) -> Result<Plan> {
+    /// Walks along the sequence to its end, and decides what is kept. Segments that are `headless`
+    /// are dropped.
+    fn judge(&self, found: Vec<SegmentCandidate>, headless: Vec<SegmentCandidate>) -> Result<Plan> {
         let flushed = self.manifest.flushed_sequence;
         let named_first = self.manifest.segments.iter().map(|facts| facts.first_sequence).min();
         let mut expected = named_first.unwrap_or(flushed + 1);
@@ -290,9 +366,9 @@ impl Recovery<'_> {
             }
             plan.keep.push(segment);
         }
-        for dropped in rest {
+        for dropped in rest.chain(headless) {
             self.check_dropped(&dropped, &tear)?;
-            plan.remove.push(dropped.path);
+            plan.dropped.push(dropped);
         }
         if expected <= flushed {
             return Err(tear.corruption(&format!("sequence {flushed} is in the ledger already")));
@@ -316,9 +392,12 @@ impl Recovery<'_> {
 
     /// Looks behind the tear in the segment that it is in.
     fn check_behind(&self, segment: &SegmentCandidate, tear: &Tear) -> Result<()> {
-        let same_boot = self.is_same_boot(segment);
+        if self.cuts {
+            return Ok(());
+        }
+        let same_mount = self.is_same_mount(segment);
         let (bytes, missing) = (segment.map.bytes(), tear.missing_sequence);
-        match find_stray(bytes, self.store_seed, tear.offset, missing, same_boot) {
+        match find_stray(bytes, self.store_seed, tear.offset, missing, same_mount) {
             None => Ok(()),
             Some(stray) => Err(tear.corruption(&stray_text(&segment.path, stray))),
         }
@@ -327,22 +406,68 @@ impl Recovery<'_> {
     /// Looks whether a segment behind the tear shows that the missing record had been safe.
     fn check_dropped(&self, dropped: &SegmentCandidate, tear: &Tear) -> Result<()> {
         let path = &dropped.path;
+        if self.cuts && !dropped.is_named_sealed {
+            return Ok(());
+        }
         if let CandidateState::Sealed(footer) = &dropped.state {
             let last = footer.last_sequence;
             let why = format!("{} is sealed up to sequence {last}", path.display());
             return Err(tear.corruption(&why));
         }
-        let same_boot = self.is_same_boot(dropped);
+        let same_mount = self.is_same_mount(dropped);
         let (bytes, missing) = (dropped.map.bytes(), tear.missing_sequence);
         let start = FILE_HEADER_LENGTH as u64;
-        match find_stray(bytes, self.store_seed, start, missing, same_boot) {
+        match find_stray(bytes, self.store_seed, start, missing, same_mount) {
             None => Ok(()),
             Some(stray) => Err(tear.corruption(&stray_text(path, stray))),
         }
     }
 
-    fn is_same_boot(&self, segment: &SegmentCandidate) -> bool {
-        self.boot_identity != [0; 16] && segment.header.boot_identity == self.boot_identity
+    fn is_same_mount(&self, segment: &SegmentCandidate) -> bool {
+        self.mount_identity != [0; 16] && segment.header.mount_identity == self.mount_identity
+    }
+
+    /// Cuts off what stands behind the records of a segment, if it is not sealed and something
+    /// does. The file as it was gets another name.
+    fn cut_segment(&self, segment: &SegmentCandidate) -> Result<Option<CutPart>> {
+        let CandidateState::Unsealed(scanned) = &segment.state else { return Ok(None) };
+        let part = self.part(segment, scanned.end);
+        if part.length == 0 {
+            return Ok(None);
+        }
+        let new_path = segment.path.with_extension("journal.new");
+        let replace = || {
+            let file = self.file_system.create(&new_path)?;
+            write_anew(&*file, &segment.map.bytes()[..scanned.end as usize], 0)?;
+            file.set_length(segment.map.length() as u64)?;
+            file.sync()?;
+            self.file_system.hard_link(&segment.path, &part.kept_as)?;
+            self.file_system.rename(&new_path, &segment.path)
+        };
+        replace().map_err(|error| Error::io("cut", &segment.path, error))?;
+        Ok(Some(part))
+    }
+
+    /// The part of a segment from `offset` on.
+    fn part(&self, segment: &SegmentCandidate, offset: u64) -> CutPart {
+        let bytes = segment.map.bytes();
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        let mut part = CutPart {
+            path: segment.path.clone(),
+            offset,
+            length: end.saturating_sub(offset),
+            first_sequence: 0,
+            last_sequence: 0,
+            records: 0,
+            kept_as: segment.path.with_extension(DROPPED_EXTENSION),
+        };
+        for_each_record(bytes, self.store_seed, offset, |record| {
+            let sequence = record.sequence;
+            part.first_sequence = if part.records == 0 { sequence } else { part.first_sequence };
+            part.last_sequence = part.last_sequence.max(sequence);
+            part.records += 1;
+        });
+        part
     }
 
     fn reader(&self, found: &SegmentCandidate, footer: Footer) -> Segment {

@@ -7,7 +7,8 @@ use std::path::Path;
 use pellucid_io::FileSystem;
 
 use super::footer::{decode_footer, encode_collected_footer};
-use super::record::{RECORD_LENGTH_MIN, Record, peek};
+use super::record::Record;
+use super::scan::RecordSearch;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::error::{Error, Result};
 use crate::header_form::RECORD_ALIGNMENT;
@@ -38,8 +39,9 @@ pub(crate) fn walk_records(
     // A sync mark at the beginning has the sequence number of the record before.
     let before_first = first_sequence.saturating_sub(1);
     let (mut offset, mut damaged_from, mut after) = (FILE_HEADER_LENGTH, None, None);
+    let mut search = RecordSearch::new(bytes, seed);
     while offset < bytes.len() {
-        match intact_record(&bytes[offset..], seed, after.unwrap_or(before_first)) {
+        match intact_record(&mut search, (bytes.len(), offset), after.unwrap_or(before_first)) {
             Some((record, length)) => {
                 let is_mark = record.marked_sequence().is_some();
                 if let Some(from) = damaged_from.take() {
@@ -79,19 +81,16 @@ fn report(
     }
 }
 
-/// The record at the front of `bytes`, with its padded length. Two fields are looked at before the
-/// checksum, or a search through garbage would add up the rest of the file at every step.
-fn intact_record(bytes: &[u8], seed: u32, lowest: u64) -> Option<(Record<'_>, usize)> {
-    if bytes.len() < RECORD_LENGTH_MIN {
-        return None;
-    }
-    let (length, sequence) = peek(bytes);
+/// The record at `offset` of the `length` bytes that are searched, with its padded length.
+fn intact_record<'a>(
+    search: &mut RecordSearch<'a>,
+    (length, offset): (usize, usize),
+    lowest: u64,
+) -> Option<(Record<'a>, usize)> {
     let highest = if lowest == 0 { u64::MAX } else { lowest.saturating_add(SEQUENCES_MAX) };
-    let is_possible = (RECORD_LENGTH_MIN..=bytes.len()).contains(&length)
-        && (lowest..highest).contains(&sequence);
-    let record = is_possible.then(|| Record::decode(bytes, seed).ok()).flatten()?;
+    let record = search.record_at(offset, &(lowest..=highest))?;
     let padded = record.padded_length() as usize;
-    Some((record, padded)).filter(|(_, padded)| *padded <= bytes.len())
+    Some((record, padded)).filter(|(_, padded)| *padded <= length - offset)
 }
 
 /// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and

@@ -7,9 +7,9 @@ use pellucid_io::{FileSystem, MapMode};
 use super::current::Span;
 use super::footer::{Footer, NoFooter, decode_footer};
 use super::record::{Record, RecordKind};
-use super::scan::{find_stray, scan_records};
+use super::scan::{find_headless, find_stray, is_unused, scan_records};
 use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
-use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
+use crate::codec::{FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::unreadable_parts;
@@ -78,15 +78,14 @@ pub(crate) fn verify_segment(
     for (offset, length) in unreadable_parts(&*map) {
         summary.problem(offset, format!("{length} bytes cannot be read from the medium"));
     }
-    let is_header_there = summary.problems.first().is_none_or(|(offset, _)| *offset > 0);
-    let header_bytes = &bytes[..bytes.len().min(FILE_HEADER_LENGTH)];
-    if facts.is_none() && is_header_there && header_bytes.iter().all(|byte| *byte == 0) {
-        return Ok(None);
-    }
     let identity = manifest.store_identity;
     let header =
         match FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path) {
-            Ok(header) if header.first_sequence == 0 && facts.is_none() => return Ok(None),
+            Ok(header) if header.first_sequence == 0 && facts.is_none() => {
+                let same_mount = is_same_mount(&header, files, directory);
+                verify_not_begun(bytes, checksum_seed(&[identity]), same_mount, &mut summary);
+                return Ok(Some(summary).filter(|summary| !summary.problems.is_empty()));
+            }
             Ok(header) => header,
             Err(Error::Corruption { offset, what, .. }) => {
                 summary.problem(offset, what);
@@ -106,8 +105,8 @@ pub(crate) fn verify_segment(
             if is_named_sealed || reason == NoFooter::Damaged {
                 summary.problem(length, "the footer is damaged");
             }
-            let same_boot = header.boot_identity == files.boot_identity();
-            verify_unsealed(bytes, seed, same_boot, &mut summary);
+            let same_mount = is_same_mount(&header, files, directory);
+            verify_unsealed(bytes, seed, same_mount, &mut summary);
         }
     }
     check_facts(facts, &mut summary);
@@ -138,13 +137,25 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     }
 }
 
+/// Checks that a segment which its header says was not begun holds nothing that had been safe.
+fn verify_not_begun(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
+    if is_unused(bytes) {
+        return;
+    }
+    let (first, stray) = find_headless(bytes, seed);
+    if let Some(first) = first.filter(|_| same_mount || stray.is_some()) {
+        let what = format!("the header says that nothing was written, yet sequence {first} was");
+        summary.problem(0, what);
+    }
+}
+
 /// Checks the records up to the tear, and whether something behind it shows that it is damage.
-fn verify_unsealed(bytes: &[u8], seed: u32, same_boot: bool, summary: &mut SegmentSummary) {
+fn verify_unsealed(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
     let scanned = scan_records(bytes, seed, summary.first_sequence);
     summary.records = scanned.offsets.len() as u64;
     summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
     let missing = scanned.missing_sequence;
-    if let Some(stray) = find_stray(bytes, seed, scanned.tear, missing, same_boot) {
+    if let Some(stray) = find_stray(bytes, seed, scanned.tear, missing, same_mount) {
         let what = format!(
             "sequence {missing}: {}, yet there is a record at offset {}",
             scanned.damage.text(),
@@ -152,6 +163,12 @@ fn verify_unsealed(bytes: &[u8], seed: u32, same_boot: bool, summary: &mut Segme
         );
         summary.problem(scanned.tear, what);
     }
+}
+
+/// True if the segment was made while the file system was mounted as it is now.
+fn is_same_mount(header: &FileHeader, files: &dyn FileSystem, directory: &Path) -> bool {
+    let mount_identity = files.mount_identity(directory);
+    mount_identity != [0; 16] && header.mount_identity == mount_identity
 }
 
 fn check_facts(facts: Option<&SegmentFacts>, summary: &mut SegmentSummary) {

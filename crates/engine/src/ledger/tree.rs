@@ -256,10 +256,16 @@ impl Ledger {
     }
 
     /// Seals the active memtable and returns once all sealed ones are in tables. Under the writer
-    /// lock; `last_sequence` is the last one inserted.
+    /// lock; `last_sequence` is the last one that was given away, and what comes before it and was
+    /// not inserted is nowhere.
     pub(crate) fn flush_now(&self, last_sequence: u64) -> Result<()> {
         self.state.signals.check()?;
-        self.seal_active(last_sequence);
+        let version = self.state.versions.load();
+        let newest = version.sealed.first().map(|sealed| sealed.last_sequence);
+        let covered = newest.unwrap_or_else(|| self.flushed_sequence());
+        if version.active.entries() > 0 || covered < last_sequence {
+            self.state.seal(last_sequence);
+        }
         wait_for_flush(&self.state, 0).map(|_| ())
     }
 

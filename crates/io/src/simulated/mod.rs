@@ -247,7 +247,7 @@ impl FileSystem for SimulatedFileSystem {
         Ok(state.faults.free_bytes(used))
     }
 
-    fn boot_identity(&self) -> [u8; 16] {
+    fn mount_identity(&self, _directory: &Path) -> [u8; 16] {
         self.shared.boot_identity
     }
 }

@@ -86,8 +86,8 @@ impl FileSystem for SlowFileSystem {
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         SystemFileSystem.free_bytes(directory)
     }
-    fn boot_identity(&self) -> [u8; 16] {
-        SystemFileSystem.boot_identity()
+    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
+        SystemFileSystem.mount_identity(directory)
     }
 }
 

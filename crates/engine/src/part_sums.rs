@@ -1,0 +1,73 @@
+//! Checksums of any parts of a file, however many are asked for and however they overlap.
+
+use std::ops::Range;
+
+use crate::crc::{checksum, over_zeros};
+
+/// Bytes between two sums that are kept.
+const STEP_BYTES: usize = 64;
+
+/// The raw sums of a file's beginnings, of which the checksum of any part follows: the sum of a
+/// part is that of the beginning up to its end, less that of the beginning before it, carried over
+/// the part's length.
+pub(crate) struct PartSums<'a> {
+    bytes: &'a [u8],
+    /// The raw sum of as many steps from the file's beginning on.
+    sums: Vec<u32>,
+    summed_bytes: u64,
+}
+
+impl<'a> PartSums<'a> {
+    /// Of `bytes`, all of which are read once.
+    pub(crate) fn new(bytes: &'a [u8]) -> PartSums<'a> {
+        let mut sums = Vec::with_capacity(bytes.len() / STEP_BYTES + 1);
+        sums.push(0);
+        let mut sum = 0;
+        for step in bytes.chunks_exact(STEP_BYTES) {
+            sum = raw(sum, step);
+            sums.push(sum);
+        }
+        PartSums { bytes, sums, summed_bytes: bytes.len() as u64 }
+    }
+
+    /// crc32c of a part, started with `seed`.
+    pub(crate) fn checksum(&mut self, seed: u32, part: Range<usize>) -> u32 {
+        let length = part.len() as u32;
+        let (before, up_to) = (self.up_to(part.start), self.up_to(part.end));
+        !(up_to ^ over_zeros(before ^ !seed, length))
+    }
+
+    /// The raw sum of the bytes before `end`.
+    fn up_to(&mut self, end: usize) -> u32 {
+        let steps = end / STEP_BYTES;
+        let rest = &self.bytes[steps * STEP_BYTES..end];
+        self.summed_bytes += rest.len() as u64;
+        raw(self.sums[steps], rest)
+    }
+
+    /// Bytes that were summed up so far.
+    pub(crate) fn summed_bytes(&self) -> u64 {
+        self.summed_bytes
+    }
+}
+
+fn raw(sum: u32, bytes: &[u8]) -> u32 {
+    !checksum(!sum, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_every_part_is_its_checksum() {
+        let bytes: Vec<u8> = (0..700_u32).map(|n| (n.wrapping_mul(77_777) >> 7) as u8).collect();
+        let mut sums = PartSums::new(&bytes);
+        for start in 0..bytes.len() {
+            for end in (start..=bytes.len()).step_by(1 + start % 7) {
+                let seed = (start * end) as u32;
+                assert_eq!(sums.checksum(seed, start..end), checksum(seed, &bytes[start..end]));
+            }
+        }
+    }
+}
