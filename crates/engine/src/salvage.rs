@@ -356,9 +356,9 @@ mod tests {
     /// More numbers than the pairs of a footer reach over.
     const FAR: u64 = 1 << 33;
 
-    /// A store of which nothing is left below [`FAR`], as after so many writes that were overwritten
-    /// by later ones, became one that was refused: no segment stood for the lowest numbers. The same
-    /// with nothing left at all was opened, and its backup panicked.
+    /// A store of which nothing is left below [`FAR`], as after so many writes that later ones
+    /// overwrote, became one that was refused: no segment stood for the lowest numbers. One of which
+    /// nothing is left at all was opened, and its backup panicked.
     #[test]
     fn a_store_of_high_numbers_is_salvaged_and_can_be_backed_up() {
         for keeps_last in [true, false] {
@@ -374,7 +374,7 @@ mod tests {
             engine.put(table, b"low", b"1").unwrap();
             engine.close().unwrap();
             let lost = list_segments(&*files, Path::new(STORE)).unwrap();
-            let number = leave_out(&*files);
+            let number = leave_out(&files);
             let engine = Engine::open(STORE, options()).unwrap();
             assert_eq!(engine.put(table, b"high", b"2").unwrap().sequence, FAR + 1);
             engine.close().unwrap();

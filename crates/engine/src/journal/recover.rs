@@ -204,7 +204,7 @@ struct Recovery<'a> {
     manifest: &'a Manifest,
     store_seed: u32,
     mount_identity: [u8; 16],
-    /// True if the journal is cut off on request: what stands behind its end is no reason to refuse.
+    /// True if the journal is cut off on request: nothing behind its end is a reason to refuse.
     cuts: bool,
 }
 
@@ -549,7 +549,8 @@ fn write_anew(file: &dyn File, bytes: &[u8], from: u64) -> std::io::Result<()> {
     let mut offset = from;
     for piece in bytes[from as usize..].chunks(REWRITE_LENGTH) {
         // A copy, because the bytes lie where they are written to.
-        file.write_all_at(&piece.to_vec(), offset)?;
+        let copy = piece.to_vec();
+        file.write_all_at(&copy, offset)?;
         offset += piece.len() as u64;
     }
     Ok(())
