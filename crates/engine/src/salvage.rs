@@ -357,8 +357,8 @@ mod tests {
     const FAR: u64 = 1 << 33;
 
     /// A store of which nothing is left below [`FAR`], as after so many writes that later ones
-    /// overwrote, became one that was refused: no segment stood for the lowest numbers. One of which
-    /// nothing is left at all was opened, and its backup panicked.
+    /// overwrote, became one that was refused: no segment stood for the lowest numbers. One of
+    /// which nothing is left at all was opened, and its backup panicked.
     #[test]
     fn a_store_of_high_numbers_is_salvaged_and_can_be_backed_up() {
         for keeps_last in [true, false] {

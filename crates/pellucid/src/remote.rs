@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use pellucid_client::http::{Header, Question, Target, TlsOptions};
+use pellucid_client::http::{Header, Question, Take, Target, TlsOptions};
 
 use crate::Failure;
 
@@ -123,7 +123,7 @@ impl Remote {
     pub(crate) fn ask_in_pieces(
         &self,
         question: &Question<'_>,
-        take: &mut dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String>,
+        take: &mut Take<'_>,
     ) -> Result<Answer, Failure> {
         let headers = format!("{}{}", self.headers, question.headers);
         let question = Question { headers: &headers, ..*question };

@@ -8,7 +8,7 @@ mod target;
 mod tls;
 
 pub use error::HttpError;
-pub use question::Question;
+pub use question::{Question, Take};
 pub use response::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
     ServerTiming,

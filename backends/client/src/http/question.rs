@@ -13,8 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 64 << 10;
 
-/// Takes what it wants of a body of this status.
-type Take<'a> = dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String> + 'a;
+/// Receives the body of an answer of this status, and removes the bytes that it has dealt with.
+pub type Take<'a> = dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String> + 'a;
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
