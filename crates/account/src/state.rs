@@ -64,7 +64,7 @@ pub struct Names {
     pub operations: &'static [&'static str],
     /// The outcomes of requests.
     pub outcomes: &'static [&'static str],
-    /// Parts of `execute`, at most [`PARTS_MAX`].
+    /// Parts of `execute`, at most [`PARTS_MAX`](crate::PARTS_MAX).
     pub parts: &'static [&'static str],
     /// Operations, by slot, whose parts have other names, as many as there are `parts`.
     pub other_parts: &'static [(u8, &'static [&'static str])],

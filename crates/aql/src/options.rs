@@ -14,8 +14,9 @@ pub struct QueryOptions {
     pub budget: Budget,
     /// The most of that that it may take, in bytes; 0 is as much as there is.
     pub memory_bytes_max: usize,
-    /// The longest time for planning and running it, where both have the same [`KillSwitch`]; the
-    /// time in which nobody asks for more of its result does not count.
+    /// The longest time for planning and running it, where both have the same
+    /// [`KillSwitch`](crate::KillSwitch); the time in which nobody asks for more of its result does
+    /// not count.
     pub runtime_max: Option<Duration>,
     /// The number of warnings that are kept, up to [`WARNINGS_MAX`].
     pub warnings_max: usize,
@@ -25,8 +26,8 @@ pub struct QueryOptions {
     pub full_count: bool,
     /// True if each node of the plan is timed.
     pub profile: bool,
-    /// True if it gives up ([`number::NOT_LIGHT`]) once it has read more than a thread should that
-    /// must not be held up. For plans that say that they are light.
+    /// True if it gives up ([`NOT_LIGHT`](crate::number::NOT_LIGHT)) once it has read more than a
+    /// thread should that must not be held up. For plans that say that they are light.
     pub is_light: bool,
 }
 
