@@ -77,7 +77,8 @@ pub(crate) fn is_in_memory(folder: &Path) -> bool {
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends with a zero byte and the structure is valid for the write.
     let outcome = unsafe { libc::statfs(path.as_ptr(), &raw mut facts) };
-    outcome == 0 && facts.f_type == libc::TMPFS_MAGIC
+    // The C libraries differ in the sign of the field.
+    outcome == 0 && i128::from(facts.f_type) == i128::from(libc::TMPFS_MAGIC)
 }
 
 #[cfg(test)]
