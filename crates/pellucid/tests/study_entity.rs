@@ -34,10 +34,11 @@ impl Charts<'_> {
         found.unwrap_or_else(|| panic!("there is no chart {name}"))
     }
 
-    /// The values of a series.
+    /// The values of the series whose name begins so: the instrument of the original may follow.
     fn row(&self, chart: &str, series: &str) -> Vec<Option<f64>> {
         let all = self.chart(chart)["series"].as_array().unwrap();
-        let found = all.iter().find(|each| each["name"] == series);
+        let is_it = |each: &&Value| each["name"].as_str().unwrap().starts_with(series);
+        let found = all.iter().find(is_it);
         figures(found.unwrap_or_else(|| panic!("{chart} has no {series}")))
     }
 }
