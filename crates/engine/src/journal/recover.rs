@@ -1,6 +1,7 @@
 //! Recovery: finds the segments and the end of the journal, and tells a torn tail from destruction
 //! (`docs/format.md`, Recovery).
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,8 +27,6 @@ use crate::ledger::{Manifest, SegmentFacts};
 
 /// Bytes that are written anew by one call.
 const REWRITE_LENGTH: usize = 1 << 20;
-/// Whole pages are written anew: no system has larger ones, in bytes.
-const REWRITE_ALIGNMENT: u64 = 64 << 10;
 
 /// The settings of a journal.
 pub(crate) struct JournalSetting {
@@ -438,7 +437,7 @@ impl Recovery<'_> {
         let new_path = segment.path.with_extension("journal.new");
         let replace = || {
             let file = self.file_system.create(&new_path)?;
-            write_anew(&*file, &segment.map.bytes()[..scanned.end as usize], 0)?;
+            write_anew(&*file, &segment.map.bytes()[..scanned.end as usize])?;
             file.set_length(segment.map.length() as u64)?;
             file.sync()?;
             self.file_system.hard_link(&segment.path, &part.kept_as)?;
@@ -501,55 +500,89 @@ impl Recovery<'_> {
             let synced = self.file_system.sync_directory(&folder);
             synced.map_err(|error| Error::io("sync", &folder, error))?;
         }
-        plan.keep.into_iter().map(|found| self.settle(found).map(Arc::new)).collect()
+        // A seal that fails is the last one: the footers before it were seen to reach the medium.
+        let is_sealed = |found: &SegmentCandidate| matches!(found.state, CandidateState::Sealed(_));
+        let last_sealed = plan.keep.iter().rposition(is_sealed);
+        let settled = plan.keep.into_iter().enumerate().map(|(index, found)| {
+            let is_vouched = found.is_named_sealed
+                || (is_sealed(&found) && last_sealed.is_some_and(|last| index < last));
+            self.settle(found, is_vouched).map(Arc::new)
+        });
+        settled.collect()
     }
 
-    /// Makes a kept segment a sealed one on the medium.
-    fn settle(&self, mut found: SegmentCandidate) -> Result<Segment> {
+    /// Makes a kept segment a sealed one on the medium, where it is already if it `is_vouched` for.
+    fn settle(&self, mut found: SegmentCandidate, is_vouched: bool) -> Result<Segment> {
         let failed = |error| Error::io("seal", &found.path, error);
-        let footer = match &found.state {
+        let (identity, first) = (self.manifest.store_identity, found.header.first_sequence);
+        let (end, footer) = match &found.state {
             CandidateState::Sealed(footer) => {
-                if !found.is_named_sealed {
-                    // The footer vouches for the records; nothing does for the footer yet.
-                    let from = footer.offset / REWRITE_ALIGNMENT * REWRITE_ALIGNMENT;
-                    write_anew(&*found.file, found.map.bytes(), from).map_err(failed)?;
-                    found.file.sync().map_err(failed)?;
-                }
-                let length = found.map.length() as u64;
-                found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
-                *footer
+                (footer.offset, found.map.bytes()[footer.offset as usize..].to_vec())
             }
             CandidateState::Unsealed(scanned) => {
-                let first = found.header.first_sequence;
-                let identity = self.manifest.store_identity;
                 let offsets = scanned.offsets.iter().copied();
                 let footer = encode_footer(identity, found.number, first, scanned.end, offsets);
-                let length = scanned.end + footer.len() as u64;
-                // The records become durable before the footer that vouches for them.
-                let records = &found.map.bytes()[..scanned.end as usize];
-                write_anew(&*found.file, records, 0).map_err(failed)?;
-                found.file.sync().map_err(failed)?;
-                found.file.write_all_at(&footer, scanned.end).map_err(failed)?;
-                found.file.set_length(length).map_err(failed)?;
-                found.file.sync().map_err(failed)?;
-                found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
-                decode_footer(found.map.bytes(), identity, found.number, first).map_err(|_| {
-                    Error::corruption(&found.path, scanned.end, "the new footer reads back wrong")
-                })?
+                (scanned.end, footer)
             }
         };
+        if !is_vouched {
+            let records = &found.map.bytes()[..end as usize];
+            found.file = match self.copy(&found.path, records, &footer) {
+                Ok(file) => file,
+                // A full store opens as well as it can.
+                Err(error) if error.kind() == ErrorKind::StorageFull => {
+                    write_in_place(&*found.file, records, &footer).map_err(failed)?;
+                    found.file
+                }
+                Err(error) => return Err(failed(error)),
+            };
+        }
+        let length = end + footer.len() as u64;
+        found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
+        let footer = decode_footer(found.map.bytes(), identity, found.number, first)
+            .map_err(|_| Error::corruption(&found.path, end, "the new footer reads back wrong"))?;
         Ok(self.reader(&found, footer))
+    }
+
+    /// Puts a new file with these records and this footer in the place of the one at `path`, which
+    /// may be in memory alone: after a sync that failed, the system takes pages for clean that the
+    /// medium never got, a later sync succeeds and does nothing, and on ext4 not even writing them
+    /// once more helps, as their space counts as never written.
+    fn copy(&self, path: &Path, records: &[u8], footer: &[u8]) -> std::io::Result<Arc<dyn File>> {
+        let new_path = path.with_extension("journal.new");
+        let copy = || {
+            let file = self.file_system.create(&new_path)?;
+            write_anew(&*file, records)?;
+            file.write_all_at(footer, records.len() as u64)?;
+            file.sync()?;
+            self.file_system.rename(&new_path, path)?;
+            self.file_system.sync_directory(&self.folder())?;
+            Ok(file)
+        };
+        copy().inspect_err(|_| {
+            // Should that fail, the next opening does it.
+            let _ = self.file_system.remove(&new_path);
+        })
     }
 }
 
-/// Writes `bytes`, which the file begins with, once more from `from` on. They may be in memory
-/// alone: after a sync that failed, the system takes pages for clean that the medium never got, and
-/// a sync of them succeeds and does nothing.
-fn write_anew(file: &dyn File, bytes: &[u8], from: u64) -> std::io::Result<()> {
-    let mut offset = from;
-    for piece in bytes[from as usize..].chunks(REWRITE_LENGTH) {
-        // A copy, because the bytes lie where they are written to.
-        let copy = piece.to_vec();
+/// Writes the records of a file once more, and the footer behind them once they are durable.
+fn write_in_place(file: &dyn File, records: &[u8], footer: &[u8]) -> std::io::Result<()> {
+    write_anew(file, records)?;
+    file.sync()?;
+    let end = records.len() as u64;
+    file.write_all_at(footer, end)?;
+    file.set_length(end + footer.len() as u64)?;
+    file.sync()
+}
+
+/// Writes the bytes that a file begins with.
+fn write_anew(file: &dyn File, bytes: &[u8]) -> std::io::Result<()> {
+    // By a copy, because they may lie where they are written to.
+    let (mut offset, mut copy) = (0, Vec::new());
+    for piece in bytes.chunks(REWRITE_LENGTH) {
+        copy.clear();
+        copy.extend_from_slice(piece);
         file.write_all_at(&copy, offset)?;
         offset += piece.len() as u64;
     }

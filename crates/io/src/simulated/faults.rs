@@ -13,8 +13,8 @@ pub struct Faults {
     /// All calls from the failing one on fail, as if the device were gone.
     pub keep_failing: bool,
     /// The next sync of a file fails and marks its pages as clean: they stay in memory until the
-    /// power is lost, and later syncs succeed without them, unless they are written to again. So
-    /// does Linux.
+    /// power is lost, and later syncs succeed without them. As on ext4, it is of no help to write
+    /// to them again: the space behind them counts as never written.
     pub fail_next_sync: bool,
     /// So many creations and openings of files fail for want of a descriptor; later ones succeed.
     pub exhausted_opens: u32,

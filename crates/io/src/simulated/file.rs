@@ -1,6 +1,6 @@
 //! One file: its live image, which can be mapped, and its durable one.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,9 +73,9 @@ struct Images {
     live: Arc<Buffer>,
     length: usize,
     durable: Vec<u8>,
-    /// The pages that a failed sync marked as clean, as they were then: the medium never gets them
-    /// unless they are written to again.
-    lost: BTreeMap<usize, Vec<u8>>,
+    /// The pages that a failed sync marked as clean: the medium never gets them, even if they are
+    /// written to again.
+    lost: BTreeSet<usize>,
     /// The ranges where reads by call fail.
     bad: Vec<Range<u64>>,
 }
@@ -83,38 +83,20 @@ struct Images {
 impl Images {
     /// Marks all pages as clean that the medium does not have.
     fn lose_dirty_pages(&mut self) {
-        let live = self.live_bytes();
-        self.forget_rewritten(&live);
-        for (index, page) in live.chunks(PAGE_LENGTH).enumerate() {
+        for (index, page) in self.live_bytes().chunks(PAGE_LENGTH).enumerate() {
             let durable = self.durable.get(index * PAGE_LENGTH..).unwrap_or_default();
             if !durable.starts_with(page) {
-                self.lost.entry(index).or_insert_with(|| page.to_vec());
+                self.lost.insert(index);
             }
         }
-    }
-
-    /// Takes the pages off the list of the lost that were written to since, by map or by length.
-    fn forget_rewritten(&mut self, live: &[u8]) {
-        self.lost.retain(|index, page| {
-            live.get(index * PAGE_LENGTH..).is_some_and(|rest| rest.starts_with(page))
-        });
-    }
-
-    /// Takes the pages off the list of the lost that a call wrote to.
-    fn note_written(&mut self, bytes: Range<usize>) {
-        let pages = bytes.start / PAGE_LENGTH..bytes.end.div_ceil(PAGE_LENGTH);
-        self.lost.retain(|index, _| !pages.contains(index));
     }
 
     /// The live bytes, with those of the medium on lost pages.
     fn reachable_bytes(&self) -> Vec<u8> {
         let mut bytes = self.live_bytes();
-        for (index, page) in &self.lost {
-            let start = index * PAGE_LENGTH;
-            let is_rewritten = !bytes[start.min(bytes.len())..].starts_with(page);
-            if !is_rewritten {
-                let durable = self.durable.get(start..).unwrap_or_default();
-                let page = &mut bytes[start..start + page.len()];
+        for (index, page) in bytes.chunks_mut(PAGE_LENGTH).enumerate() {
+            if self.lost.contains(&index) {
+                let durable = self.durable.get(index * PAGE_LENGTH..).unwrap_or_default();
                 let kept = durable.len().min(page.len());
                 page[..kept].copy_from_slice(&durable[..kept]);
                 page[kept..].fill(0);
@@ -147,10 +129,10 @@ impl Images {
 impl Content {
     /// A file that is on the medium as it is.
     pub(crate) fn new(bytes: &[u8]) -> Content {
-        Content::with(bytes, bytes.to_vec(), BTreeMap::new())
+        Content::with(bytes, bytes.to_vec(), BTreeSet::new())
     }
 
-    fn with(live: &[u8], durable: Vec<u8>, lost: BTreeMap<usize, Vec<u8>>) -> Content {
+    fn with(live: &[u8], durable: Vec<u8>, lost: BTreeSet<usize>) -> Content {
         let buffer = Buffer::zeroed(live.len());
         buffer.copy_in(0, live);
         let (live, length) = (Arc::new(buffer), live.len());
@@ -181,6 +163,7 @@ impl Content {
         let mut images = self.images();
         images.live = Arc::new(Buffer::zeroed(0));
         images.length = 0;
+        images.lost.clear();
     }
 
     pub(crate) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {
@@ -250,7 +233,6 @@ impl File for SimulatedFile {
         let mut images = self.content.images();
         images.grow(end)?;
         images.live.copy_in(end - bytes.len(), bytes);
-        images.note_written(end - bytes.len()..end);
         Ok(())
     }
 
@@ -280,6 +262,7 @@ impl File for SimulatedFile {
             let cut = vec![0; images.length - length];
             images.live.copy_in(length, &cut);
             images.length = length;
+            images.lost.retain(|page| page * PAGE_LENGTH < length);
         }
         images.grow(length)
     }
@@ -299,8 +282,6 @@ impl File for SimulatedFile {
             images.lose_dirty_pages();
             return Err(io::Error::other("injected failure of a sync"));
         }
-        let live = images.live_bytes();
-        images.forget_rewritten(&live);
         images.durable = images.reachable_bytes();
         Ok(())
     }
