@@ -16,6 +16,8 @@ pub struct Faults {
     /// power is lost, and later syncs succeed without them. As on ext4, it is of no help to write
     /// to them again: the space behind them counts as never written.
     pub fail_next_sync: bool,
+    /// So many syncs of files succeed before the one that fails.
+    pub spared_syncs: u64,
     /// So many creations and openings of files fail for want of a descriptor; later ones succeed.
     pub exhausted_opens: u32,
     /// The files together may take this many bytes.
@@ -64,7 +66,13 @@ impl FaultState {
     /// Counts a sync, and says whether it loses what it should keep.
     pub(crate) fn sync(&mut self) -> bool {
         self.syncs += 1;
-        std::mem::take(&mut self.faults.fail_next_sync)
+        match self.faults.spared_syncs.checked_sub(1) {
+            None => std::mem::take(&mut self.faults.fail_next_sync),
+            Some(left) => {
+                self.faults.spared_syncs = left;
+                false
+            }
+        }
     }
 
     /// Refuses if `more` bytes do not fit beside those that are `used`.
