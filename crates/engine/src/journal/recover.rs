@@ -514,6 +514,11 @@ impl Recovery<'_> {
     /// Makes a kept segment a sealed one on the medium, where it is already if it `is_vouched` for.
     fn settle(&self, mut found: SegmentCandidate, is_vouched: bool) -> Result<Segment> {
         let failed = |error| Error::io("seal", &found.path, error);
+        if let (CandidateState::Sealed(footer), true) = (&found.state, is_vouched) {
+            let length = found.map.length() as u64;
+            found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
+            return Ok(self.reader(&found, *footer));
+        }
         let (identity, first) = (self.manifest.store_identity, found.header.first_sequence);
         let (end, footer) = match &found.state {
             CandidateState::Sealed(footer) => {
@@ -525,18 +530,16 @@ impl Recovery<'_> {
                 (scanned.end, footer)
             }
         };
-        if !is_vouched {
-            let records = &found.map.bytes()[..end as usize];
-            found.file = match self.copy(&found.path, records, &footer) {
-                Ok(file) => file,
-                // A full store opens as well as it can.
-                Err(error) if error.kind() == ErrorKind::StorageFull => {
-                    write_in_place(&*found.file, records, &footer).map_err(failed)?;
-                    found.file
-                }
-                Err(error) => return Err(failed(error)),
-            };
-        }
+        let records = &found.map.bytes()[..end as usize];
+        found.file = match self.copy(&found.path, records, &footer) {
+            Ok(file) => file,
+            // A full store opens as well as it can.
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                write_in_place(&*found.file, records, &footer).map_err(failed)?;
+                found.file
+            }
+            Err(error) => return Err(failed(error)),
+        };
         let length = end + footer.len() as u64;
         found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
         let footer = decode_footer(found.map.bytes(), identity, found.number, first)
