@@ -72,17 +72,23 @@ fn keeps_frame_pointers() -> bool {
 }
 
 /// Finds out whether this program keeps frame pointers: a function that calls itself has the same
-/// return address in each of its frames, one above the other.
+/// return address in each of its frames, one above the other. The bounds of the stack are known
+/// before: without them the frames end with their page.
 fn find_frame_pointers() {
     if FRAME_POINTERS.load(Ordering::Relaxed) != UNKNOWN {
         return;
     }
+    let state = if probe_finds_frames() { KEPT } else { MISSING };
+    FRAME_POINTERS.store(state, Ordering::Relaxed);
+}
+
+fn probe_finds_frames() -> bool {
+    note_bounds();
     let mut frames = [0; PROBE_LEVELS + 1];
     let count = probe(PROBE_LEVELS, &mut frames);
-    let is_kept = count == frames.len()
+    count == frames.len()
         && frames.iter().all(|address| text::is_return_address(*address))
-        && frames[..PROBE_LEVELS].windows(2).all(|pair| pair[0] == pair[1]);
-    FRAME_POINTERS.store(if is_kept { KEPT } else { MISSING }, Ordering::Relaxed);
+        && frames[..PROBE_LEVELS].windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// Calls itself so many times, and then follows the frame pointers.
@@ -104,7 +110,12 @@ fn probe(levels: usize, frames: &mut [usize]) -> usize {
 /// for the beginning of a thread, and for calls outside of signal handlers.
 pub fn prepare_thread() {
     text::find();
+    note_bounds();
     find_frame_pointers();
+}
+
+/// Notes the bounds of this thread's stack, once.
+fn note_bounds() {
     if with_thread(|thread| thread.stack_high.load(Ordering::Relaxed)) != 0 {
         return;
     }
@@ -348,6 +359,23 @@ mod tests {
     fn this_build_keeps_frame_pointers_and_it_is_found_out() {
         prepare_thread();
         assert!(keeps_frame_pointers(), "see .cargo/config.toml");
+    }
+
+    /// The probe ran before the bounds were known: where its frames crossed the end of a page,
+    /// there were no stacks in the whole program.
+    #[test]
+    fn the_probe_finds_frames_wherever_on_its_page_the_stack_stands() {
+        #[inline(never)]
+        fn lower(steps: usize) -> bool {
+            let padding = black_box([0_u8; 160]);
+            let is_found = if steps == 0 { probe_finds_frames() } else { lower(steps - 1) };
+            black_box(&padding);
+            is_found
+        }
+        for steps in 0..40 {
+            let found = std::thread::spawn(move || lower(steps));
+            assert!(found.join().unwrap(), "{steps} steps further down");
+        }
     }
 
     #[test]
