@@ -13,13 +13,43 @@ use pellucid_report::{
 /// The greatest height of a page as it opens, on a desk.
 const HEIGHT_MAX: u32 = 12_000;
 const WIDTHS: [u32; 2] = [400, 1_280];
+const THEMES: [&str; 2] = ["light", "dark"];
 /// Names a folder of reports as JSON, which are looked at beside the one that is made up.
 const REPORTS_VARIABLE: &str = "PELLUCID_REPORTS";
 
 /// Lists misfits: a document that is too wide, labels beyond their card, figures that are cut,
-/// cards alone in half a row, and tables that are wider than their place and do not say so.
+/// cards alone in half a row, tables that are wider than their place and do not say so, and texts
+/// that stand out too little from their ground (WCAG 2.2, 1.4.3: 4.5 to 1, large texts 3 to 1).
 const LOOK: &str = "
     var bad = [], root = document.documentElement, height = 0;
+    document.querySelector('[data-theme=THEME]').click();
+    function colour(text) {
+      var parts = text.match(/[0-9.]+/g).map(Number);
+      return { rgb: parts.slice(0, 3), alpha: parts.length > 3 ? parts[3] : 1 };
+    }
+    function light(rgb) {
+      var parts = rgb.map(function (part) {
+        part /= 255;
+        return part <= 0.04045 ? part / 12.92 : Math.pow((part + 0.055) / 1.055, 2.4);
+      });
+      return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    }
+    function ground(node) {
+      for (; node; node = node.parentElement) {
+        var found = colour(getComputedStyle(node).backgroundColor);
+        if (found.alpha > 0.99) return found.rgb;
+      }
+      return [255, 255, 255];
+    }
+    function contrast(node) {
+      var of = light(colour(getComputedStyle(node).color).rgb), on = light(ground(node));
+      return (Math.max(of, on) + 0.05) / (Math.min(of, on) + 0.05);
+    }
+    function has_text(node) {
+      return Array.from(node.childNodes).some(function (child) {
+        return child.nodeType === 3 && child.textContent.trim();
+      });
+    }
     setTimeout(function () {
       height = root.scrollHeight;
       document.querySelectorAll('details').forEach(function (all) { all.open = true; });
@@ -58,21 +88,29 @@ const LOOK: &str = "
       Object.keys(halves).forEach(function (key) {
         if (halves[key] < 0.9) bad.push('a card alone in half a row');
       });
+      document.querySelectorAll('main *').forEach(function (node) {
+        if (node.closest('svg, button, [hidden]') || !has_text(node) || !node.clientHeight) return;
+        var style = getComputedStyle(node), size = parseFloat(style.fontSize);
+        var is_large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+        if (contrast(node) < (is_large ? 3 : 4.5)) {
+          bad.push('faint, ' + contrast(node).toFixed(1) + ' to 1: ' + name(node));
+        }
+      });
       document.title = JSON.stringify([height, bad.slice(0, 12)]);
       parent.document.title = document.title;
     }, 600);";
 
-/// The height of a page and its misfits, on a screen of this width.
-fn look(page: &str, width: u32) -> (u32, Vec<String>) {
-    let shown = after_sized(page, LOOK, width);
+/// The height of a page and its misfits, on a screen of this width, in these colours.
+fn look(page: &str, width: u32, theme: &str) -> (u32, Vec<String>) {
+    let shown = after_sized(page, &LOOK.replace("THEME", theme), width);
     let title = title_of(&shown).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}"))
 }
 
 fn assert_fits(name: &str, page: &str) {
-    for width in WIDTHS {
-        let (height, bad) = look(page, width);
-        assert_eq!(bad, Vec::<String>::new(), "{name} at {width} pixels");
+    for (width, theme) in WIDTHS.iter().flat_map(|width| THEMES.map(|theme| (*width, theme))) {
+        let (height, bad) = look(page, width, theme);
+        assert_eq!(bad, Vec::<String>::new(), "{name} at {width} pixels, {theme}");
         assert!(width < 1_000 || height < HEIGHT_MAX, "{name}: {height} pixels high at {width}");
     }
 }
@@ -119,7 +157,7 @@ fn misfits_are_seen() {
     let sees = |from: &str, to: &str, width: u32, misfit: &str| {
         assert!(page.contains(from), "{from}");
         let page = page.replace(from, to).replace("More columns: scroll sideways", "");
-        let (_, bad) = look(&page, width);
+        let (_, bad) = look(&page, width, "dark");
         assert!(bad.iter().any(|bad| bad.contains(misfit)), "{misfit}: {bad:?}");
     };
     sees("</main>", "<svg width=\"900\"></svg></main>", 400, "the page is");
@@ -130,4 +168,5 @@ fn misfits_are_seen() {
     let label = "<text x=\"100%\" y=\"9\">the store outgrows memory</text>";
     sees(axis, &format!("{label}{axis}"), 400, "beyond its card");
     sees(".answer li {", ".answer li { width: 9px; overflow: hidden;", 400, "cut");
+    sees("--muted: #a4afba;", "--muted: #505860;", 400, "faint");
 }

@@ -33,6 +33,11 @@ impl Process {
         Ok(Process { what, child, input, output })
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a line and reads the one that answers it.
     pub(crate) fn ask(&mut self, line: &str) -> Result<String, StudyError> {
         let what = self.what;

@@ -198,6 +198,27 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
     )
 }
 
+/// What the probes say of each phase beside what the account says of it.
+pub(super) fn outside(rows: &[(&str, Distribution, Distribution)]) -> Chart {
+    let names = ["median", "99 %"];
+    let columns =
+        names.iter().flat_map(|name| [format!("probes, {name}"), format!("account, {name}")]);
+    let rows = rows.iter().map(|(name, probes, account)| {
+        let values = [probes.p50_ns, account.p50_ns, probes.p99_ns, account.p99_ns];
+        Series::new(*name, values.map(|ns| Some(ns as f64)).to_vec())
+    });
+    table(
+        (
+            "outside",
+            "Probes and account",
+            "The same requests, seen by two instruments. A stamp's own time is an argument of its \
+             probe, so both are to agree to a few nanoseconds.",
+        ),
+        columns.collect(),
+        rows.collect(),
+    )
+}
+
 fn section(run: &RunFigures, clock: &str) -> ChartSection {
     let (key, name) = (run.key, run.key.name());
     let server = &run.server;

@@ -52,9 +52,19 @@ impl ServerProcess {
         Ok(ServerProcess { process, address, plan })
     }
 
+    /// The number of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends requests that nobody measures.
+    pub(super) fn send(&self, operation: Operation, requests: u64) -> Result<(), StudyError> {
+        self.load(operation, requests).map(|_| ())
+    }
+
     /// Puts every key once, so that reads find them.
     pub(super) fn fill(&self) -> Result<(), StudyError> {
-        self.load(Operation::Put, KEYS).map(|_| ())
+        self.send(Operation::Put, KEYS)
     }
 
     /// Sends `requests` requests of `operation`, one after the other, and returns what both sides

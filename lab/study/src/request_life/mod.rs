@@ -12,6 +12,7 @@ mod conclusions;
 mod drive;
 mod figures;
 mod original;
+mod outside;
 mod plan;
 
 use std::io::{BufRead, Write};
@@ -101,7 +102,18 @@ impl Study for RequestLife {
             rounds.push(runs);
             Ok(conclusions::findings(Rounds(&rounds)).iter().all(Finding::is_told))
         })?;
+        let program = context.child.clone();
+        let outside = context
+            .step("The view from outside", |say| outside::look(&program, folder.path(), say))?;
         let mut outcome = outcome(&rounds, requests);
+        match outside {
+            Ok(view) => {
+                let untraced = rounds.first().and_then(|runs| runs.first());
+                outcome.sections.insert(1, view.section(untraced));
+                outcome.loads.push(view.run.judged.clone());
+            }
+            Err(why) => outcome.notes.push(format!("The view from outside is not drawn: {why}.")),
+        }
         outcome.notes.insert(0, repeated.note());
         profiles.unwrap_or_default().put_into(&mut outcome);
         Ok(outcome)

@@ -1,0 +1,226 @@
+//! The view from outside: the probes of a server, read by `bpftrace` with the script that comes
+//! with the study, beside the server's own account of the same requests.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use pellucid_account::Distribution;
+use pellucid_report::ChartSection;
+
+use super::charts;
+use super::drive::{RunFigures, ServerProcess};
+use super::figures::distribution;
+use super::plan::{HAND_OVERS, Operation, ServerPlan, TRANSPORTS};
+use crate::error::StudyError;
+
+/// The script: nine columns for each request, in nanoseconds.
+const SCRIPT: &str = include_str!("../../../../studies/request-life/phases.bt");
+/// Its columns behind the first, which is the time of the request.
+const COLUMNS: [&str; 8] =
+    ["receive", "parse", "route", "queue", "execute", "encode", "write", "total"];
+/// Requests that are looked at. Each of its stamps is a trap into the kernel, so they are few.
+const REQUESTS: u64 = 2_000;
+/// Requests that are sent until one of them is seen.
+const CALLS: u64 = 20;
+/// How long `bpftrace` may take to attach its probes, and to show what it saw.
+const ATTACH_LIMIT: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// The row of a request: nanoseconds in each column.
+type Row = [u64; COLUMNS.len()];
+
+/// What the probes showed of a run, beside its account.
+pub(super) struct OutsideView {
+    rows: Vec<Row>,
+    /// The account of the same requests.
+    pub(super) run: RunFigures,
+}
+
+/// Looks at a server of its own, over HTTP/1.1. The other side is why `bpftrace` cannot look here.
+pub(super) fn look(
+    program: &[OsString],
+    folder: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<Result<OutsideView, String>, StudyError> {
+    let script = folder.join("phases.bt");
+    std::fs::write(&script, SCRIPT).map_err(|error| StudyError::file("write", &script, error))?;
+    let data = folder.join("outside");
+    let plan = ServerPlan { data, transport: TRANSPORTS[0], hand_over: HAND_OVERS[0] };
+    let mut server = ServerProcess::start(program, plan)?;
+    let seen = look_at(&mut server, &program[0], &script)?;
+    server.stop()?;
+    match &seen {
+        Ok(view) => say(&format!("  {} requests seen by their probes", view.rows.len())),
+        Err(why) => say(&format!("  not drawn: {why}")),
+    }
+    Ok(seen)
+}
+
+fn look_at(
+    server: &mut ServerProcess,
+    program: &OsString,
+    script: &Path,
+) -> Result<Result<OutsideView, String>, StudyError> {
+    let mut tracer = match Tracer::start(server.id(), program, script) {
+        Ok(tracer) => tracer,
+        Err(why) => return Ok(Err(why)),
+    };
+    let begun = Instant::now();
+    while tracer.rows().is_empty() {
+        if let Some(why) = tracer.ended() {
+            return Ok(Err(why));
+        }
+        if begun.elapsed() > ATTACH_LIMIT {
+            let seconds = ATTACH_LIMIT.as_secs();
+            return Ok(Err(format!("bpftrace saw no request within {seconds} s")));
+        }
+        server.send(Operation::Version, CALLS)?;
+    }
+    let run = server.measure(Operation::Version, REQUESTS, 1)?;
+    let mut rows = tracer.rows();
+    // The requests that warmed the server up were seen, too.
+    let first = rows.len().saturating_sub(REQUESTS as usize);
+    rows.drain(..first);
+    Ok(if rows.is_empty() {
+        Err("bpftrace showed no request".to_owned())
+    } else {
+        Ok(OutsideView { rows, run })
+    })
+}
+
+/// `bpftrace` on a process.
+struct Tracer {
+    child: Child,
+    lines: Receiver<String>,
+    has_ended: bool,
+}
+
+impl Tracer {
+    fn start(id: u32, program: &OsString, script: &Path) -> Result<Tracer, String> {
+        let mut child = Command::new("bpftrace")
+            .args(["-B", "line", "-p", &id.to_string()])
+            .arg(script)
+            .arg(program)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("bpftrace does not start: {error}"))?;
+        let output = child.stdout.take().ok_or("bpftrace has no output")?;
+        let (sender, lines) = channel();
+        // The thread ends with the output, which ends with the child.
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines.try_for_each(|line| sender.send(line))
+        });
+        Ok(Tracer { child, lines, has_ended: false })
+    }
+
+    /// The requests that were shown until nothing more came for a while.
+    fn rows(&mut self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        loop {
+            match self.lines.recv_timeout(SILENCE) {
+                Ok(line) => rows.extend(row(&line)),
+                Err(RecvTimeoutError::Timeout) => return rows,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.has_ended = true;
+                    return rows;
+                }
+            }
+        }
+    }
+
+    /// The reason for its end, if it has ended: it is not root, or the kernel does not let it.
+    fn ended(&mut self) -> Option<String> {
+        if !self.has_ended {
+            return None;
+        }
+        let mut text = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            // Without a text the reason is only that it ended.
+            let _ = errors.read_to_string(&mut text);
+        }
+        let line = text.lines().rev().find(|line| !line.trim().is_empty());
+        Some(format!("bpftrace ended: {}", line.unwrap_or("without a word").trim()))
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // One that has ended by itself has been waited for, and these do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The columns of a line; none of a line that is not a request's.
+fn row(line: &str) -> Option<Row> {
+    let mut words = line.split_whitespace().map(|word| word.parse().ok());
+    words.next()??;
+    let mut row = Row::default();
+    for column in &mut row {
+        *column = words.next()??;
+    }
+    words.next().is_none().then_some(row)
+}
+
+impl OutsideView {
+    /// The column of that name.
+    fn column(&self, name: &str) -> Distribution {
+        let at = COLUMNS.iter().position(|column| *column == name).unwrap_or(COLUMNS.len() - 1);
+        distribution(self.rows.iter().map(|row| row[at]).collect())
+    }
+
+    /// The account's figures of the same phase.
+    fn accounted(&self, name: &str) -> &Distribution {
+        if name == "total" { &self.run.server.total } else { self.run.server.phase(name) }
+    }
+
+    /// The section of the report. `untraced` is a run without `bpftrace`.
+    pub(super) fn section(&self, untraced: Option<&RunFigures>) -> ChartSection {
+        let us = |ns: u64| format!("{:.1} µs", ns as f64 / 1e3);
+        let traced = us(self.run.server.total.p50_ns);
+        let cost = untraced.map_or(String::new(), |run| {
+            let without = us(run.server.total.p50_ns);
+            format!(" While they are read, the median of the total is {traced}; else {without}.")
+        });
+        let rows = COLUMNS.map(|name| (name, self.column(name), self.accounted(name).clone()));
+        ChartSection {
+            name: "From outside".to_owned(),
+            description: format!(
+                "The probes of the server, read by bpftrace, as the original did it, beside the \
+                 server's own account: {} of {REQUESTS} requests, {}.{cost}",
+                self.rows.len(),
+                self.run.key.title()
+            ),
+            part: None,
+            charts: vec![charts::outside(&rows)],
+            groups: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_requests_are_told_from_others() {
+        assert_eq!(row("9 1 2 3 4 5 6 7 8"), Some([1, 2, 3, 4, 5, 6, 7, 8]));
+        for line in [
+            "",
+            "time receive parse route queue execute encode write total",
+            "Attaching 9 probes...",
+            "9 1 2 3 4 5 6 7",
+            "9 1 2 3 4 5 6 7 8 9",
+            "9 1 2 3 -4 5 6 7 8",
+        ] {
+            assert_eq!(row(line), None, "{line}");
+        }
+    }
+}
