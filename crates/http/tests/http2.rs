@@ -10,8 +10,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::frames::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, frame, greeting,
-    headers, long_header, read_frame,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE,
+    frame, greeting, headers, long_header, read_frame,
 };
 use common::h2_client::Client;
 use common::{Running, await_held, connect, release, start, start_single};
@@ -258,6 +258,29 @@ fn a_response_that_nobody_takes_is_given_up() {
     }
     assert_eq!(taken, 65_535, "what the window allowed");
     assert_eq!(running.server.as_ref().unwrap().gauge().stats().requests_in_flight, 0);
+}
+
+/// Where more waited for windows than a connection may hold, a window that opened was noticed last
+/// and nothing was sent for it: if no other frame followed, the response stalled until it was cut.
+#[test]
+fn a_window_that_opens_is_used_at_once_however_much_waits() {
+    let running = start(Limits { exchange: Duration::from_secs(2), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/large"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    let mut taken = 0;
+    for windows in 1..=4 {
+        while taken < windows * 65_535 {
+            match read_frame(&mut socket).unwrap() {
+                (DATA, 1, payload) => taken += payload.len(),
+                (RST_STREAM, 1, _) => panic!("cut after {taken} bytes"),
+                _ => {}
+            }
+        }
+        let window = 65_535_u32.to_be_bytes();
+        let opened = [0, 1].map(|stream| frame(WINDOW_UPDATE, 0, stream, &window));
+        socket.write_all(&opened.concat()).unwrap();
+    }
 }
 
 #[test]

@@ -59,8 +59,10 @@ impl<S: Service> Serving<'_, S> {
         begin_request(Phase::Encode.label());
         let moved = self.pump(turn);
         self.conn.check_quiet();
+        // Frames that are looked at only now may open windows, which is for the next step.
+        let is_unread = self.conn.has_input();
         is_over |= self.conn.poll_output();
-        (is_over, moved)
+        (is_over, moved || is_unread)
     }
 
     /// Answers the requests that are whole, and notes the others, unless the client leaves too much
