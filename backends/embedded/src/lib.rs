@@ -3,6 +3,7 @@
 //! threads of its own.
 #![forbid(unsafe_code)]
 
+mod backups;
 mod convert;
 mod store;
 

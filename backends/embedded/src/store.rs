@@ -12,11 +12,12 @@ use pellucid_engine::{
 };
 
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, HandOver, Head, LocalStore, Note, NotingStore, Object,
-    Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot, Store,
-    Table, Workers, Written, hand_over, hand_over_write,
+    Acknowledgement, Answer, Arrival, Backups, HandOver, Head, LocalStore, Note, NotingStore,
+    Object, Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot,
+    Store, Table, Workers, Written, hand_over, hand_over_write,
 };
 
+use crate::backups::BackupFolder;
 use crate::convert::{self, failure};
 
 /// Threads that wait for the medium in place of event loops. A disk of today answers several reads
@@ -58,6 +59,7 @@ pub struct EmbeddedStore {
     value_bytes_max: usize,
     hand_over: HandOver,
     workers: Workers,
+    backups: BackupFolder,
 }
 
 impl EmbeddedStore {
@@ -84,7 +86,8 @@ impl EmbeddedStore {
         let clock = engine_options.clock;
         let engine = Engine::open(directory, engine_options).map_err(failure)?;
         let workers = Workers::start(WORKER, WORKERS, handed_over_max)?;
-        Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers })
+        let backups = BackupFolder::of(engine.clone(), directory, clock);
+        Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers, backups })
     }
 
     /// The mode of a read on the calling thread; nothing if every read is handed over.
@@ -286,6 +289,10 @@ impl LocalStore for EmbeddedStore {
     fn compact(&self) -> Result<()> {
         self.engine.compact().map_err(failure)?;
         self.engine.collect().map(|_| ()).map_err(failure)
+    }
+
+    fn backups(&self) -> Option<&dyn Backups> {
+        Some(&self.backups)
     }
 }
 

@@ -43,6 +43,15 @@ impl WallTime {
     pub fn http_date(self) -> HttpDate {
         HttpDate::of_unix_seconds(self.unix_ms / 1_000)
     }
+
+    /// The date as ISO 8601 writes it, in UTC: `1994-11-06T08:49:37.123Z`.
+    #[must_use]
+    pub fn iso_date(self) -> String {
+        let (seconds, ms) = ((self.unix_ms / 1_000).min(LAST_SECOND), self.unix_ms % 1_000);
+        let (year, month, day) = civil_from_days(seconds / 86_400);
+        let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+    }
 }
 
 /// A date in the preferred form of HTTP, `Sun, 06 Nov 1994 08:49:37 GMT`, without an allocation.
@@ -136,6 +145,15 @@ mod tests {
     fn text(seconds: u64) -> String {
         let date = WallTime::from_unix_ms(seconds * 1_000).http_date();
         String::from_utf8(date.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn dates_of_iso_8601() {
+        let text = |unix_ms| WallTime::from_unix_ms(unix_ms).iso_date();
+        assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(text(951_827_415_250), "2000-02-29T12:30:15.250Z");
+        assert_eq!(text(1_795_305_600_007), "2026-11-22T00:00:00.007Z");
+        assert_eq!(text(u64::MAX), "9999-12-31T23:59:59.615Z");
     }
 
     #[test]

@@ -190,6 +190,8 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
 /// it is then. Writes wait meanwhile.
 fn capture(store: &OpenStore) -> Result<Captured> {
     // Most of the data that has to get to the medium does so before anybody waits for it.
+    store.writer.seal_memtable()?;
+    store.ledger.wait_for_flushes()?;
     let sync = store.journal.sync();
     sync.sync_to(sync.appended_sequence())?;
     store.writer.at_rest(|sequence| {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod backups;
 mod copy;
 mod copy_notes;
 mod error;
@@ -18,6 +19,7 @@ pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
+pub use backups::{BackupFigures, BackupId, Backups};
 pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};
 pub use error::{Result, StoreError};
 pub use hand_over::{HandOver, STALL, hand_over, hand_over_write};

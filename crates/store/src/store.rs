@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
 
 use crate::answer::Answer;
+use crate::backups::Backups;
 use crate::error::Result;
 use crate::model::{
     Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, ReadMode, Table, Written,
@@ -189,6 +190,11 @@ pub trait LocalStore {
     /// # Errors
     /// If the store cannot be read or written, or is closed meanwhile.
     fn compact(&self) -> Result<()>;
+
+    /// The backups of the store, if it can make some.
+    fn backups(&self) -> Option<&dyn Backups> {
+        None
+    }
 }
 
 /// A store of several machines, or one that others write to as well.

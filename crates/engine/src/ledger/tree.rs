@@ -266,6 +266,11 @@ impl Ledger {
         if version.active.entries() > 0 || covered < last_sequence {
             self.state.seal(last_sequence);
         }
+        self.wait_for_flushes()
+    }
+
+    /// Waits until the memtables that are sealed are in tables.
+    pub(crate) fn wait_for_flushes(&self) -> Result<()> {
         wait_for_flush(&self.state, 0).map(|_| ())
     }
 

@@ -26,7 +26,8 @@ use super::server_info::{self, unknown_path};
 use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
 use super::{
-    array, collections, document, import, indexes, query_calls, unimplemented, upkeep, users,
+    array, backups, collections, document, import, indexes, query_calls, unimplemented, upkeep,
+    users,
 };
 use crate::access::{Accounts, Identity};
 use crate::log::Log;
@@ -266,6 +267,7 @@ impl DocumentApi {
             ServerCall::Users => users::answer(accounts, call, caller),
             ServerCall::Version => server_info::version(version, call),
             ServerCall::Admin => server_info::admin(documents, &self.pool, version, call),
+            ServerCall::Backups => backups::answer(documents, version, call),
             ServerCall::Grants => {
                 let message =
                     "grants of users are not implemented here: see `pellucid account --help`";

@@ -7,6 +7,7 @@
 mod api;
 mod array;
 mod authorization;
+mod backups;
 mod call;
 mod collections;
 mod completion;

@@ -107,10 +107,6 @@ pub(super) fn admin(
                 },
             }),
         )),
-        (_, Some("backup"), _) => {
-            let message = "backups are not implemented";
-            Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-        }
         _ => Err(unknown_path(call)),
     }
 }

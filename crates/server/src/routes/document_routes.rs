@@ -4,9 +4,9 @@ use super::methods::Method::{self, Delete, Get, Head, Options, Patch, Post, Put}
 use super::need::Need;
 use super::route::CollectionCall::{self, Array, Change, Document, Import, Index, Indexes, Rename};
 use super::route::DatabaseCall::{self, Cursors, Explain, Queries, Unimplemented};
-use super::route::ServerCall::{self, Admin, Databases, Incomplete, Users, Version};
+use super::route::ServerCall::{self, Admin, Backups, Databases, Incomplete, Users, Version};
 use super::route::{BodyLimit, OTHER_BODY_BYTES_MAX, Route, Runs};
-use crate::access::Right::{Read, Write};
+use crate::access::Right::{self, Read, Write};
 use crate::names::Operation;
 
 /// Every method of a call; browsers ask for `OPTIONS` before one.
@@ -64,6 +64,12 @@ const fn access(methods: &[Method], path: Parts, about: &'static str) -> Route {
 /// A row about the server.
 const fn about(methods: &[Method], path: Parts, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::About).with_body(OTHER)
+}
+
+/// A row about backups of the store.
+const fn backup(methods: &[Method], path: Parts, what: &'static str, right: Right) -> Route {
+    let route = about(methods, path, what).runs(Runs::OnWorker);
+    route.of_server(Need::Server(right), Backups)
 }
 
 /// A row that refuses a part that is not implemented.
@@ -249,7 +255,14 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .of_server(Need::Account, Admin),
     about(&[Get], &["_admin", "time"], "Shows its clock.").of_server(Need::Account, Admin),
     about(&[Get], &["_admin", "status"], "Shows its state.").of_server(Need::Account, Admin),
-    about(ANY, &["_admin", "backup", "*"], "Refuses backups.").of_server(Need::Server(Read), Admin),
+    backup(&[Get], &["_admin", "backup"], "Lists the backups.", Read),
+    backup(&[Post], &["_admin", "backup"], "Makes a backup.", Write),
+    backup(&[Post], &["_admin", "backup", "create"], "Makes a backup.", Write),
+    backup(&[Post], &["_admin", "backup", "list"], "Lists the backups.", Read),
+    backup(&[Post], &["_admin", "backup", "delete"], "Removes a backup.", Write),
+    backup(&[Post], &["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does.", Write),
+    backup(&[Post], &["_admin", "backup", "upload"], "Refuses: a backup is a folder.", Write),
+    backup(&[Post], &["_admin", "backup", "download"], "Refuses: a backup is a folder.", Write),
     about(&[Get, Post], &["_api", "transaction"], "Lists transactions: none; refuses others.")
         .of_database(Read, Unimplemented),
     about(&[Get, Post, Put, Delete], &["_api", "transaction", "{transaction}"], "Refuses one.")

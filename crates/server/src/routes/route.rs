@@ -115,6 +115,7 @@ pub(crate) enum ServerCall {
     Users,
     Version,
     Admin,
+    Backups,
     /// Grants of users, which are refused.
     Grants,
     /// A path that lacks something, which is refused with the line of its row.

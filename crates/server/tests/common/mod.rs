@@ -9,6 +9,7 @@ pub(crate) mod peer;
 pub(crate) mod stores;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use client::{Answer, Client, encode, entity, request, unix_seconds};
@@ -32,7 +33,8 @@ pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
     start_on(Arc::new(TempDir::new().unwrap()), set)
 }
 
-fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
+/// As [`start_with`], in `folder`.
+pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     options.threads = 2;
@@ -54,6 +56,11 @@ pub(crate) fn start() -> Running {
 impl Running {
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// The folder of the server's data.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Sends `bytes` on a connection of its own; nothing has been read yet.

@@ -6,6 +6,7 @@
 mod common;
 
 mod account;
+mod backups;
 mod compact;
 mod copies;
 mod dashboard;

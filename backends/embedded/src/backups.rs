@@ -1,0 +1,335 @@
+//! Backups beside the data: a folder each, in `backups` of the store's folder.
+//!
+//! A backup is made under a name of its own and renamed when it is whole, so that a folder with the
+//! name of a backup is one, whenever the machine stops.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, TryLockError};
+
+use pellucid_clock::Clock;
+use pellucid_engine::{Backup, Engine};
+use pellucid_store::{BackupFigures, BackupId, Backups, Result, StoreError};
+use pellucid_thread::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+use crate::convert::failure;
+
+/// Backups that there may be.
+const BACKUPS_MAX: usize = 1_000;
+
+/// The folder of all of them within the store's folder.
+const FOLDER: &str = "backups";
+/// The folder of one that is not whole yet. No name of a backup begins with a dot.
+const MAKING: &str = ".making";
+/// The folder of one that is being removed.
+const REMOVING: &str = ".removing";
+/// The file with the figures of a backup in its folder, JSON.
+const FIGURES: &str = "backup.json";
+
+/// See the module.
+pub(crate) struct BackupFolder {
+    engine: Engine,
+    folder: PathBuf,
+    clock: Clock,
+    /// Held by who makes or removes one.
+    turn: Mutex<()>,
+}
+
+impl BackupFolder {
+    /// The backups of the store that `engine` has open in `directory`.
+    pub(crate) fn of(engine: Engine, directory: &Path, clock: Clock) -> BackupFolder {
+        BackupFolder { engine, folder: directory.join(FOLDER), clock, turn: Mutex::new(()) }
+    }
+
+    fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Ok(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) => {
+                let message = "a backup is made or removed: ask again when that is done";
+                Err(StoreError::Busy(message.to_owned()))
+            }
+        }
+    }
+
+    /// Removes parts of backups that a stop of the machine left.
+    fn remove_remains(&self) -> Result<()> {
+        for name in [MAKING, REMOVING] {
+            let path = self.folder.join(name);
+            if path.exists() {
+                fs::remove_dir_all(&path).map_err(|error| failed("remove", &path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, id: &BackupId, before: Option<&BackupFigures>) -> Result<BackupFigures> {
+        let making = self.folder.join(MAKING);
+        let before = before.map(|before| self.folder.join(before.id.as_str()));
+        let known = before.map_or(Ok(HashSet::new()), |before| inodes(&before))?;
+        let Backup { sequence, .. } = self.engine.backup(&making).map_err(failure)?;
+        let files = files_in(&making)?;
+        let is_added = |file: &&Metadata| !known.contains(&(file.dev(), file.ino()));
+        let figures = BackupFigures {
+            id: id.clone(),
+            made_at_ms: self.clock.wall().unix_ms(),
+            sequence,
+            files: files.len() as u64,
+            size_bytes: files.iter().map(Metadata::len).sum(),
+            added_bytes: files.iter().filter(is_added).map(Metadata::len).sum(),
+        };
+        write_figures(&making, &figures)?;
+        let target = self.folder.join(id.as_str());
+        fs::rename(&making, &target).map_err(|error| failed("rename", &making, &error))?;
+        sync_folder(&self.folder)?;
+        Ok(figures)
+    }
+}
+
+impl Backups for BackupFolder {
+    fn create(&self, id: &BackupId) -> Result<Option<BackupFigures>> {
+        let _turn = self.take_turn()?;
+        if !self.folder.exists() {
+            let made = DirBuilder::new().mode(0o700).create(&self.folder);
+            made.map_err(|error| failed("create", &self.folder, &error))?;
+            sync_folder(self.folder.parent().unwrap_or(Path::new(".")))?;
+        }
+        self.remove_remains()?;
+        let all = self.list()?;
+        if self.folder.join(id.as_str()).exists() {
+            return Ok(None);
+        }
+        if all.len() >= BACKUPS_MAX {
+            let message = format!("there are {BACKUPS_MAX} backups already: remove one first");
+            return Err(StoreError::Full(message));
+        }
+        let made = self.make(id, all.last());
+        if made.is_err() {
+            // The failure matters more than the remains, which the next backup removes.
+            let _ = self.remove_remains();
+        }
+        made.map(Some)
+    }
+
+    fn list(&self) -> Result<Vec<BackupFigures>> {
+        let mut all = Vec::new();
+        for name in names(&self.folder)? {
+            let Ok(id) = BackupId::parse(&name) else { continue };
+            let path = self.folder.join(&name).join(FIGURES);
+            match fs::read(&path) {
+                Ok(bytes) => all.push(figures_of(id, &bytes).ok_or_else(|| {
+                    let what = "is not the description of a backup";
+                    StoreError::Corruption(format!("{} {what}", path.display()))
+                })?),
+                // A file or folder of somebody else.
+                Err(error) if is_no_file(&error) => {}
+                Err(error) => return Err(failed("read", &path, &error)),
+            }
+        }
+        all.sort_by(|one, other| (one.made_at_ms, &one.id).cmp(&(other.made_at_ms, &other.id)));
+        Ok(all)
+    }
+
+    fn delete(&self, id: &BackupId) -> Result<bool> {
+        let _turn = self.take_turn()?;
+        let path = self.folder.join(id.as_str());
+        if !path.join(FIGURES).exists() {
+            return Ok(false);
+        }
+        self.remove_remains()?;
+        let removing = self.folder.join(REMOVING);
+        fs::rename(&path, &removing).map_err(|error| failed("rename", &path, &error))?;
+        sync_folder(&self.folder)?;
+        self.remove_remains()?;
+        Ok(true)
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> StoreError {
+    let message = format!("cannot {what} {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(message),
+        _ => StoreError::Failed(message),
+    }
+}
+
+fn is_no_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The names of what is in `folder`; none if there is no such folder.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed("list", folder, &error)),
+    };
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let names = entries.map(|entry| entry.map(name)).collect::<io::Result<_>>();
+    names.map_err(|error| failed("list", folder, &error))
+}
+
+/// The metadata of the files in a backup that hold anything.
+fn files_in(backup: &Path) -> Result<Vec<Metadata>> {
+    let mut files = Vec::new();
+    for name in names(backup)? {
+        let path = backup.join(name);
+        let metadata = fs::metadata(&path).map_err(|error| failed("read", &path, &error))?;
+        if metadata.is_dir() {
+            files.append(&mut files_in(&path)?);
+        } else if metadata.len() > 0 {
+            files.push(metadata);
+        }
+    }
+    Ok(files)
+}
+
+fn inodes(backup: &Path) -> Result<HashSet<(u64, u64)>> {
+    Ok(files_in(backup)?.iter().map(|file| (file.dev(), file.ino())).collect())
+}
+
+fn write_figures(folder: &Path, figures: &BackupFigures) -> Result<()> {
+    let text = json!({
+        "schema": "pellucid.backup.v1",
+        "made_at_ms": figures.made_at_ms,
+        "sequence": figures.sequence,
+        "files": figures.files,
+        "size_bytes": figures.size_bytes,
+        "added_bytes": figures.added_bytes,
+    });
+    let path = folder.join(FIGURES);
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(text.to_string().as_bytes())?;
+        file.sync_all()?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|error| failed("write", &path, &error))
+}
+
+fn figures_of(id: BackupId, bytes: &[u8]) -> Option<BackupFigures> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let number = |name: &str| value.get(name)?.as_u64();
+    Some(BackupFigures {
+        id,
+        made_at_ms: number("made_at_ms")?,
+        sequence: number("sequence")?,
+        files: number("files")?,
+        size_bytes: number("size_bytes")?,
+        added_bytes: number("added_bytes")?,
+    })
+}
+
+fn sync_folder(folder: &Path) -> Result<()> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| failed("sync", folder, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_account::Timeline;
+    use pellucid_engine::{EngineOptions, restore};
+    use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::store::{EmbeddedOptions, EmbeddedStore};
+
+    fn id(text: &str) -> BackupId {
+        BackupId::parse(text).unwrap()
+    }
+
+    fn open(folder: &Path) -> EmbeddedStore {
+        EmbeddedStore::open(folder, EmbeddedOptions::default()).unwrap()
+    }
+
+    fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
+        let (key, value) = (key.as_bytes(), Some(value));
+        let put = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+        let table = store.table("t").unwrap();
+        let written = store.write(table, &[put], Acknowledgement::Os, &mut Timeline::off());
+        written.wait().unwrap();
+    }
+
+    fn backups(store: &EmbeddedStore) -> &dyn Backups {
+        store.local().and_then(|local| local.backups()).unwrap()
+    }
+
+    #[test]
+    fn a_backup_holds_what_was_written_before_it_and_nothing_after() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        put(&store, "before", b"1");
+        let first = backups(&store).create(&id("first")).unwrap().unwrap();
+        put(&store, "after", b"2");
+        let second = backups(&store).create(&id("second")).unwrap().unwrap();
+        assert!(second.sequence > first.sequence);
+        assert!(second.added_bytes < second.size_bytes, "it shares files with the one before");
+        let listed = backups(&store).list().unwrap();
+        assert_eq!(listed, [first, second]);
+
+        let restored = folder.path().join("restored");
+        let files = EngineOptions::default().file_system;
+        restore(folder.path().join("backups/first"), &restored, &*files).unwrap();
+        let restored = open(&restored);
+        let table = restored.table("t").unwrap();
+        let is_there =
+            |key: &[u8]| restored.get(table, key, &mut Timeline::off()).wait().unwrap().is_some();
+        assert_eq!((is_there(b"before"), is_there(b"after")), (true, false));
+    }
+
+    #[test]
+    fn names_are_used_once_until_the_backup_is_removed() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        assert!(backups(&store).list().unwrap().is_empty());
+        assert!(!backups(&store).delete(&id("x")).unwrap());
+        assert!(backups(&store).create(&id("x")).unwrap().is_some());
+        assert_eq!(backups(&store).create(&id("x")).unwrap(), None);
+        assert!(backups(&store).delete(&id("x")).unwrap());
+        assert!(backups(&store).list().unwrap().is_empty());
+        assert!(backups(&store).create(&id("x")).unwrap().is_some());
+    }
+
+    #[test]
+    fn remains_of_a_stop_are_no_backup_and_go_with_the_next() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        for name in [MAKING, REMOVING, "of_somebody_else"] {
+            let remains = folder.path().join(FOLDER).join(name);
+            fs::create_dir_all(&remains).unwrap();
+            fs::write(remains.join("half"), b"...").unwrap();
+        }
+        assert!(backups(&store).list().unwrap().is_empty());
+        assert!(backups(&store).create(&id("whole")).unwrap().is_some());
+        let left = names(&folder.path().join(FOLDER)).unwrap();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(backups(&store).create(&id("of_somebody_else")).unwrap(), None);
+        assert!(!backups(&store).delete(&id("of_somebody_else")).unwrap());
+    }
+
+    #[test]
+    fn a_failure_leaves_no_part_of_a_backup() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        store.close().unwrap();
+        assert!(backups(&store).create(&id("late")).is_err());
+        assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_damaged_description_is_named() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        backups(&store).create(&id("x")).unwrap();
+        let path = folder.path().join("backups/x/backup.json");
+        fs::write(&path, b"{}").unwrap();
+        let error = backups(&store).list().unwrap_err().to_string();
+        assert!(error.contains("backups/x/backup.json"), "{error}");
+        assert!(backups(&store).delete(&id("x")).unwrap(), "it can be removed all the same");
+    }
+}

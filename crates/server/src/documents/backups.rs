@@ -1,0 +1,110 @@
+//! `/_admin/backup/…`: backups of the whole store while it serves, in the shapes of ArangoDB.
+
+use pellucid_clock::WallTime;
+use pellucid_document::{DocumentError, Documents, ErrorNumber};
+use pellucid_store::{BackupFigures, BackupId, Backups};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::completion::ReplyResult;
+use super::reply::success;
+use super::server_info::unknown_path;
+use crate::routes::Method;
+
+/// Answers a call about backups. For threads that may block.
+pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> ReplyResult {
+    let store = documents.store();
+    let backups = store.local().and_then(|local| local.backups()).ok_or_else(|| {
+        let message = "this server's store makes no backups of its own: use those of its machines";
+        DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message)
+    })?;
+    let body = call.object()?;
+    match (call.method, call.segment(2)) {
+        (Method::Post, None | Some("create")) => create(backups, version, &body),
+        (Method::Get, None) => list(backups, version, &body),
+        (Method::Post, Some("list")) => list(backups, version, &body),
+        (Method::Post, Some("delete")) => delete(backups, &body),
+        (Method::Post, Some("restore")) => {
+            let message = "a server does not replace its own data: stop it, or restore beside it, \
+                           by `pellucid inspect NEW restore DATA/backups/ID`";
+            Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
+        }
+        (Method::Post, Some("upload" | "download")) => {
+            let message = "a backup is a folder, DATA/backups/ID: copy it with the machine's means";
+            Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
+        }
+        _ => Err(unknown_path(call)),
+    }
+}
+
+fn create(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> ReplyResult {
+    let time = WallTime::now().iso_date().replace(':', ".");
+    let id = match text_in(body, "label")? {
+        Some(label) => BackupId::parse(&format!("{time}_{label}"))?,
+        None => BackupId::parse(&time)?,
+    };
+    let made = backups.create(&id)?;
+    let made = made.ok_or_else(|| {
+        let message = format!("there is a backup of the name '{}' already", id.as_str());
+        DocumentError::new(ErrorNumber::DUPLICATE_NAME, message)
+    })?;
+    Ok(success(201, json!({ "result": show(&made, version) })))
+}
+
+fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> ReplyResult {
+    let wanted = text_in(body, "id")?;
+    let all = backups.list()?;
+    let wanted_ones =
+        all.iter().filter(|backup| wanted.is_none_or(|wanted| backup.id.as_str() == wanted));
+    let list: Map<_, _> =
+        wanted_ones.map(|backup| (backup.id.as_str().to_owned(), show(backup, version))).collect();
+    match wanted {
+        Some(id) if list.is_empty() => Err(no_backup(id)),
+        _ => Ok(success(200, json!({ "result": { "list": list } }))),
+    }
+}
+
+fn delete(backups: &dyn Backups, body: &Map<String, Value>) -> ReplyResult {
+    let Some(id) = text_in(body, "id")? else {
+        let message = "the attribute `id` is missing: which backup?";
+        return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
+    };
+    if !backups.delete(&BackupId::parse(id)?)? {
+        return Err(no_backup(id));
+    }
+    Ok(success(200, json!({ "result": {} })))
+}
+
+fn no_backup(id: &str) -> DocumentError {
+    DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("there is no backup '{id}'"))
+}
+
+fn text_in<'a>(body: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, DocumentError> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => {
+            let message = format!("the attribute `{name}` has to be a text");
+            Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
+        }
+    }
+}
+
+/// A backup as ArangoDB shows it, with the last write that it holds, and the bytes that the one
+/// before does not have.
+fn show(backup: &BackupFigures, version: &str) -> Value {
+    json!({
+        "id": backup.id.as_str(),
+        "datetime": WallTime::from_unix_ms(backup.made_at_ms).iso_date(),
+        "version": version,
+        "available": true,
+        "potentiallyInconsistent": false,
+        "keys": [],
+        "nrDBServers": 1,
+        "nrPiecesPresent": 1,
+        "nrFiles": backup.files,
+        "sizeInBytes": backup.size_bytes,
+        "addedBytes": backup.added_bytes,
+        "sequence": backup.sequence,
+    })
+}

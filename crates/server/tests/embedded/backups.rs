@@ -1,0 +1,105 @@
+//! `/_admin/backup`: backups of a server that serves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::common::{Client, Running, entity, start, start_on};
+use pellucid_engine::{EngineOptions, restore};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Calls, and returns the status and the body.
+fn ask(client: &mut Client, call: &str, body: &Value) -> (u16, Value) {
+    let target = format!("/_admin/backup/{call}");
+    let answer = client.call("POST", &target, &[], body.to_string());
+    (answer.status, answer.json())
+}
+
+/// A server on what a backup holds, restored.
+fn restored(server: &Running, id: &str) -> Running {
+    let (folder, files) = (TempDir::new().unwrap(), EngineOptions::default().file_system);
+    let backup = server.folder().join("backups").join(id);
+    restore(backup, folder.path(), &*files).unwrap();
+    start_on(Arc::new(folder), |_| {})
+}
+
+#[test]
+fn a_backup_while_writing_holds_all_that_was_acknowledged_before_it() {
+    let server = start();
+    let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (id, before, after) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.client();
+            while !is_over.load(Ordering::Acquire) {
+                let number = acknowledged.load(Ordering::Relaxed) + 1;
+                let status = client.put(&entity(format!("k{number}")), number.to_string()).status;
+                assert_eq!(status, 201);
+                acknowledged.store(number, Ordering::Release);
+            }
+        });
+        let mut client = server.client();
+        let mut last = Value::Null;
+        while acknowledged.load(Ordering::Acquire) < 100 {}
+        for label in ["one", "two", "three"] {
+            let before = acknowledged.load(Ordering::Acquire);
+            let (status, body) = ask(&mut client, "create", &json!({"label": label}));
+            assert_eq!((status, &body["error"]), (201, &json!(false)), "{body}");
+            let after = acknowledged.load(Ordering::Acquire);
+            last = json!([body["result"]["id"], before, after]);
+        }
+        is_over.store(true, Ordering::Release);
+        let id = last[0].as_str().unwrap().to_owned();
+        (id, last[1].as_u64().unwrap(), last[2].as_u64().unwrap())
+    });
+    assert!(id.ends_with("Z_three"), "{id}");
+    let backup = restored(&server, &id);
+    let mut client = backup.client();
+    for number in 1..=before {
+        assert_eq!(client.get(&entity(format!("k{number}"))).text(), number.to_string());
+    }
+    // One write may have been on its way.
+    assert_eq!(client.get(&entity(format!("k{}", after + 2))).status, 404);
+}
+
+#[test]
+fn backups_are_listed_and_removed() {
+    let server = start();
+    let mut client = server.client();
+    let none = (200, json!({"error": false, "code": 200, "result": {"list": {}}}));
+    assert_eq!(ask(&mut client, "list", &json!({})), none);
+    client.put(&entity("a"), "1");
+    let made = client.call("POST", "/_admin/backup", &[], "").json();
+    let id = made["result"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(made["result"]["addedBytes"], made["result"]["sizeInBytes"], "{made}");
+    let listed = client.get("/_admin/backup").json();
+    assert_eq!(listed["result"]["list"], json!({ (id.clone()): made["result"] }));
+    assert_eq!(ask(&mut client, "list", &json!({"id": id})).1["result"], listed["result"]);
+    // It is there after a restart, and the store beside it is as it was.
+    let server = server.restart();
+    let mut client = server.client();
+    assert_eq!(client.get("/_admin/backup").json(), listed);
+    assert_eq!(client.get(&entity("a")).text(), "1");
+    assert_eq!(ask(&mut client, "delete", &json!({"id": id})).0, 200);
+    assert_eq!(ask(&mut client, "list", &json!({})), none);
+}
+
+#[test]
+fn bad_calls_are_refused_and_make_nothing() {
+    let server = start();
+    let mut client = server.client();
+    for (call, body, status, number) in [
+        ("create", json!({"label": "../x"}), 400, 10),
+        ("create", json!({"label": "x".repeat(200)}), 400, 10),
+        ("create", json!({"label": 7}), 400, 400),
+        ("list", json!({"id": "none"}), 404, 404),
+        ("delete", json!({"id": "none"}), 404, 404),
+        ("delete", json!({"id": ".."}), 400, 10),
+        ("delete", json!({}), 400, 400),
+    ] {
+        let (found, answer) = ask(&mut client, call, &body);
+        assert_eq!((found, &answer["errorNum"]), (status, &json!(number)), "{call} {answer}");
+    }
+    assert_eq!(client.call("GET", "/_admin/backup/create", &[], "").status, 405);
+    assert_eq!(client.call("POST", "/_admin/backup/create", &[], "{").status, 400);
+    assert!(!server.folder().join("backups").exists());
+}

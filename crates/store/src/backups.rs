@@ -1,0 +1,101 @@
+//! Backups that a store in this process keeps of itself.
+
+use crate::error::{Result, StoreError};
+
+/// Bytes that the name of a backup may have.
+const ID_BYTES_MAX: usize = 128;
+
+/// The name of a backup: letters, digits, `_`, `-` and `.`, the first of them a letter or digit, so
+/// that it is the name of a folder and of nothing outside it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BackupId(String);
+
+impl BackupId {
+    /// The name in `text`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unacceptable`] if it has no bytes, more than 128, or others than a name may
+    /// have.
+    ///
+    /// ```
+    /// # use pellucid_store::BackupId;
+    /// assert_eq!(BackupId::parse("2026-11-25_daily")?.as_str(), "2026-11-25_daily");
+    /// assert!(BackupId::parse("../other").is_err());
+    /// # Ok::<(), pellucid_store::StoreError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<BackupId> {
+        let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        let is_name = text.len() <= ID_BYTES_MAX
+            && text.bytes().all(is_in_name)
+            && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if is_name {
+            return Ok(BackupId(text.to_owned()));
+        }
+        Err(StoreError::Unacceptable(format!(
+            "the name of a backup has 1 to {ID_BYTES_MAX} letters, digits, '_', '-' and '.', and \
+             begins with a letter or digit"
+        )))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The figures of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupFigures {
+    /// Its name.
+    pub id: BackupId,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub made_at_ms: u64,
+    /// The last write that it holds; it holds all before it, too.
+    pub sequence: u64,
+    /// Its files.
+    pub files: u64,
+    /// Bytes of its files together.
+    pub size_bytes: u64,
+    /// Bytes of its files that the backup before it does not have.
+    pub added_bytes: u64,
+}
+
+/// Backups of a store beside its data, made while it serves.
+pub trait Backups {
+    /// Makes a backup, which holds each write that was acknowledged before the call. Nothing if
+    /// there is one of this name. Writes wait for a moment meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] while another is made; otherwise as the medium has it. What was begun
+    /// is removed.
+    fn create(&self, id: &BackupId) -> Result<Option<BackupFigures>>;
+
+    /// All backups, the oldest first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn list(&self) -> Result<Vec<BackupFigures>>;
+
+    /// Removes a backup; false if there is none of this name.
+    ///
+    /// # Errors
+    /// If it cannot be removed, or another is made at the moment ([`StoreError::Busy`]).
+    fn delete(&self, id: &BackupId) -> Result<bool>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_one_folder() {
+        for good in ["a", "7", "2026-11-25T18.00.00Z_x", &"n".repeat(128)] {
+            assert_eq!(BackupId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", ".", "..", ".a", "_a", "a/b", "a\\b", "a\0", "é", "a b", &"n".repeat(129)]
+        {
+            assert!(BackupId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}
