@@ -91,6 +91,25 @@ fn damage_before_valid_records_of_the_same_boot_is_corruption() {
     assert!(what.contains("a valid record follows"), "{what}");
 }
 
+/// A file that was cut within the padding of its last record ended the process that opened it.
+#[test]
+fn a_file_that_ends_within_the_padding_of_its_last_record_has_all_of_it() {
+    let (files, _engine) = three_keys();
+    let (path, offset) = find(&files, b"value C");
+    let files = files.kill();
+    files.open(&path, true).unwrap().set_length(offset + 7).unwrap();
+    assert_eq!(cut_tail(STORE, &files).unwrap(), [], "there is nothing to cut");
+    for _ in 0..2 {
+        let engine = open(&files).unwrap();
+        let table = engine.table("t").unwrap();
+        for (key, value) in [(b"a", b"value A"), (b"c", b"value C")] {
+            assert_eq!(get(&engine, table, key).unwrap(), Some(value.to_vec()));
+        }
+        engine.close().unwrap();
+    }
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+}
+
 /// An operator can have the tail cut off that an opening refuses to cut, and is told what goes.
 #[test]
 fn a_tail_is_cut_off_on_request() {

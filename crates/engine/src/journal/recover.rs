@@ -1,6 +1,7 @@
 //! Recovery: finds the segments and the end of the journal, and tells a torn tail from destruction
 //! (`docs/format.md`, Recovery).
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +57,18 @@ struct SegmentCandidate {
     dead_bytes: u64,
     marker_bytes: u64,
     state: CandidateState,
+}
+
+impl SegmentCandidate {
+    /// The bytes before `end`, the end of a record: a file may have been cut within its padding,
+    /// which is zeros.
+    fn bytes_to(&self, end: u64) -> Cow<'_, [u8]> {
+        let (bytes, end) = (self.map.bytes(), end as usize);
+        match bytes.get(..end) {
+            Some(whole) => Cow::Borrowed(whole),
+            None => Cow::Owned([bytes, &vec![0; end - bytes.len()]].concat()),
+        }
+    }
 }
 
 enum CandidateState {
@@ -437,7 +450,7 @@ impl Recovery<'_> {
         let new_path = segment.path.with_extension("journal.new");
         let replace = || {
             let file = self.file_system.create(&new_path)?;
-            write_anew(&*file, &segment.map.bytes()[..scanned.end as usize])?;
+            write_anew(&*file, &segment.bytes_to(scanned.end))?;
             file.set_length(segment.map.length() as u64)?;
             file.sync()?;
             self.file_system.hard_link(&segment.path, &part.kept_as)?;
@@ -530,16 +543,18 @@ impl Recovery<'_> {
                 (scanned.end, footer)
             }
         };
-        let records = &found.map.bytes()[..end as usize];
-        found.file = match self.copy(&found.path, records, &footer) {
-            Ok(file) => file,
+        let records = found.bytes_to(end);
+        let placed = match self.copy(&found.path, &records, &footer) {
+            Ok(file) => Some(file),
             // A full store opens as well as it can.
             Err(error) if error.kind() == ErrorKind::StorageFull => {
-                write_in_place(&*found.file, records, &footer).map_err(failed)?;
-                found.file
+                write_in_place(&*found.file, &records, &footer).map_err(failed)?;
+                None
             }
             Err(error) => return Err(failed(error)),
         };
+        drop(records);
+        found.file = placed.unwrap_or(found.file);
         let length = end + footer.len() as u64;
         found.map = found.file.map(length, MapMode::ReadRandom).map_err(failed)?;
         let footer = decode_footer(found.map.bytes(), identity, found.number, first)
