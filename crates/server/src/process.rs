@@ -6,8 +6,6 @@ use pellucid_thread::{RunAccount, RunTimes};
 
 /// The beginning of the names of threads that answer requests.
 const EVENT_LOOP: &str = "pellucid-loop";
-/// Nanoseconds of a second.
-const NS: f64 = 1e9;
 
 /// Figures of this process; zero where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,10 +16,8 @@ pub struct ProcessFigures {
     pub resident_bytes: u64,
     /// Resident memory that is not of files.
     pub anonymous_bytes: u64,
-    /// The time that the event loops ran.
-    pub loops_ran_seconds: f64,
-    /// The time that they could have run and waited for a processor, which others had.
-    pub loops_waited_seconds: f64,
+    /// The event loops: `waited_ns` is the time for which others had the processors.
+    pub loops: RunTimes,
 }
 
 impl ProcessFigures {
@@ -29,19 +25,22 @@ impl ProcessFigures {
     #[must_use]
     pub fn now() -> ProcessFigures {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let loops = loop_times(Path::new("/proc/self/task"));
         ProcessFigures {
             cpu_seconds: cpu_seconds(),
             resident_bytes: kilobytes(&status, "VmRSS:") * 1_024,
             anonymous_bytes: kilobytes(&status, "RssAnon:") * 1_024,
-            loops_ran_seconds: loops.ran_ns as f64 / NS,
-            loops_waited_seconds: loops.waited_ns as f64 / NS,
+            loops: loop_times(),
         }
     }
 }
 
-/// The times of all event loops together, by the kernel's account of the threads in a folder.
-fn loop_times(tasks: &Path) -> RunTimes {
+/// The times of the event loops of this process.
+pub(crate) fn loop_times() -> RunTimes {
+    times_of_loops(Path::new("/proc/self/task"))
+}
+
+/// The times of the event loops among the threads whose accounts are in a folder.
+fn times_of_loops(tasks: &Path) -> RunTimes {
     let mut sum = RunTimes::default();
     for task in std::fs::read_dir(tasks).into_iter().flatten().flatten() {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
@@ -91,7 +90,7 @@ mod tests {
             std::fs::write(task.join("schedstat"), times).unwrap();
         }
         let expected = RunTimes { ran_ns: 7, waited_ns: 90 };
-        assert_eq!(loop_times(folder.path()), expected);
+        assert_eq!(times_of_loops(folder.path()), expected);
     }
 
     #[test]

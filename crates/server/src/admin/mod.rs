@@ -8,11 +8,12 @@ mod trace;
 
 use std::sync::Arc;
 
-use pellucid_account::WINDOW_SECONDS_MAX;
+use pellucid_account::{Snapshot, WINDOW_SECONDS_MAX};
 use pellucid_cluster::Cluster;
 use pellucid_embedded::engine_stats;
 use pellucid_http::{Request, ServerGauge};
 use pellucid_store::Store;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Handling};
@@ -21,7 +22,7 @@ use crate::engine_page::document;
 use crate::helper::Helper;
 use crate::metrics::{Figures, page};
 use crate::observer::Observer;
-use crate::process::ProcessFigures;
+use crate::process::{ProcessFigures, loop_times};
 use crate::profiles::Profiles;
 use crate::query::number_parameter;
 use crate::reply::Reply;
@@ -69,6 +70,16 @@ pub(crate) fn cluster_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     Ok(Reply::value(200, &crate::cluster::cluster_document(api.cluster.as_deref())).into())
 }
 
+/// The account of all requests, and the time for which the machine let the event loops wait, which
+/// no phase shows.
+#[derive(Serialize)]
+struct AccountPage {
+    #[serde(flatten)]
+    snapshot: Snapshot,
+    /// Since the start, whatever the window.
+    event_loops: Value,
+}
+
 /// The account of all requests.
 pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let window = number_parameter(request.query, "window")?;
@@ -81,8 +92,11 @@ pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     }
     let account = api.observer.account.clone();
     Ok(api.helper.page(move || {
-        // A snapshot is strings and numbers, which JSON always has a form for.
-        Reply::json(200, serde_json::to_vec(&account.snapshot(window)).unwrap_or_default())
+        let loops = loop_times();
+        let event_loops = json!({ "ran_ns": loops.ran_ns, "run_delay_ns": loops.waited_ns });
+        let page = AccountPage { snapshot: account.snapshot(window), event_loops };
+        // It is strings and numbers, which JSON always has a form for.
+        Reply::json(200, serde_json::to_vec(&page).unwrap_or_default())
     }))
 }
 

@@ -216,12 +216,12 @@ const SINGLES: &[Single] = &[
     ),
     ("process_cpu_seconds_total", "User and system time.", |f| f.process.cpu_seconds),
     ("pellucid_event_loop_run_seconds_total", "Time that the event loops ran.", |f| {
-        f.process.loops_ran_seconds
+        seconds(f.process.loops.ran_ns)
     }),
     (
         "pellucid_event_loop_run_delay_seconds_total",
         "Time that the event loops could have run and waited for a processor.",
-        |f| f.process.loops_waited_seconds,
+        |f| seconds(f.process.loops.waited_ns),
     ),
     ("process_resident_memory_bytes", "Resident memory, mapped files included.", |f| {
         f.process.resident_bytes as f64

@@ -187,6 +187,8 @@ fn the_account_counts_every_request_once_under_its_operation_and_outcome() {
     let windowed = window(&mut running.client(), 60);
     assert_eq!(counts(&windowed), expected, "it all happened within the last minute");
     assert!(windowed.window_seconds <= 60.0);
+    let loops = &running.client().get("/_admin/account").json()["event_loops"];
+    assert!(loops["ran_ns"].as_u64() > Some(0) && loops["run_delay_ns"].is_u64(), "{loops}");
 }
 
 fn window(client: &mut Client, seconds: u64) -> Snapshot {
