@@ -4,11 +4,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 DEMO ?=
+STUDY ?=
 SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 
-.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators soak-profiles soak-resets attack real-disks
+.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak-profiles soak-resets attack real-disks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +69,10 @@ bench-profiles: build ## What profiling costs, and how much of the processor tim
 bench-allocators: build ## The server over jemalloc and mimalloc beside the system's allocator (QUICK=1)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- allocators
+
+study-rocksdb: ## Study entity on Pellucid's engine and on the system's RocksDB, side by side (STUDY='--quick' for flags)
+	@ROCKSDB_LIB_DIR=$$(scripts/find-rocksdb); export ROCKSDB_LIB_DIR; \
+	$(CARGO) run -q --release --locked -p pellucid --features rocksdb -- study entity --engine embedded,rocksdb $(STUDY)
 
 soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture

@@ -54,6 +54,7 @@ pub(crate) enum Operation {
     PeerDelete = 28,
     PeerBatch = 29,
     PeerRange = 30,
+    EntityMultiGet = 31,
 }
 
 /// The end of a request.
@@ -111,6 +112,7 @@ pub(crate) const NAMES: Names = Names {
         "peer_delete",
         "peer_batch",
         "peer_range",
+        "entity_multi_get",
     ],
     outcomes: &[
         "ok",

@@ -154,8 +154,8 @@ fn parameters(route: &Route, method: Method) -> Vec<Value> {
 fn body_type(route: &Route) -> Option<&'static str> {
     match route.body {
         BodyLimit::Value => Some("application/octet-stream"),
-        BodyLimit::Batch => Some("application/x-ndjson"),
-        BodyLimit::Little | BodyLimit::Bytes(_) => None,
+        BodyLimit::Batch | BodyLimit::Bytes(_) => Some("application/x-ndjson"),
+        BodyLimit::Little => None,
     }
 }
 

@@ -18,7 +18,8 @@ use crate::admin::AdminApi;
 use crate::answer::{Answer, Handling, Later, Loop};
 use crate::cluster::PeerApi;
 use crate::documents::{self, DocumentApi};
-use crate::entities::{EntityApi, batch, ranges};
+use crate::entities::multi_get::KeyList;
+use crate::entities::{EntityApi, WriteHeaders, batch, multi_get, ranges};
 use crate::gate::{Gate, Judged};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
@@ -34,7 +35,8 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 /// The header that tells a caller the span of his request (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
 
-const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/batch, /v0/status, \
+const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/entities/get, \
+                           /v0/batch, /v0/status, \
                            /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
                            /_admin/requests, /_admin/interference, /_admin/trace, \
                            /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
@@ -244,6 +246,7 @@ impl Api {
         }
         match target.route.handler {
             Handler::Range => self.range(request, exchange),
+            Handler::MultiGet => self.multi_get(request, exchange),
             Handler::Batch => self.batch(request, exchange),
             Handler::Peer => self.peers.welcome(request, exchange),
             Handler::Admin(page) => page(&self.admin, request),
@@ -292,6 +295,22 @@ impl Api {
             return self.peers.range(query, request, exchange.ticket());
         }
         self.entities.range(query, store, request, exchange)
+    }
+
+    fn multi_get(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        WriteHeaders::of(request).check_body()?;
+        let store = self.entities.store_of(request)?;
+        let keys = multi_get::parse(request.body)?;
+        if let Some(at) = keys.iter().position(|key| self.peers.elsewhere(key).is_some()) {
+            let line = format!(
+                "key {} belongs to another node of the cluster: ask the node that has it, or for \
+                 one key at a time",
+                at + 1
+            );
+            return Err(line.into());
+        }
+        let clock = exchange.timeline.is_wanted.then(|| exchange.timeline.clock());
+        self.entities.multi_get(KeyList { keys, clock }, store, exchange)
     }
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {

@@ -13,8 +13,9 @@ use pellucid_store::{
 use super::batch;
 use super::conditions::{ReadConditions, WriteHeaders};
 use super::lifetime::lifetime_ms;
-use super::pieces::RangeWalk;
-use super::ranges::{Query, form_of};
+use super::multi_get::KeyList;
+use super::pieces::{Asked, RangeWalk};
+use super::ranges::{Form, Query, form_of};
 use super::replies::{WriteReply, head_reply, object_reply};
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::keys::Keys;
@@ -131,8 +132,28 @@ impl EntityApi {
         request: &Request<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handling {
+        self.walk(Asked::Range(query), form_of(request), store, exchange)
+    }
+
+    /// Answers with the entities of several keys.
+    pub(crate) fn multi_get(
+        &self,
+        list: KeyList,
+        store: Option<Arc<dyn Store>>,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        self.walk(Asked::Keys(Arc::new(list)), Form::Ndjson, store, exchange)
+    }
+
+    fn walk(
+        &self,
+        asked: Asked<'_>,
+        form: Form,
+        store: Option<Arc<dyn Store>>,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
-        let walk = RangeWalk { query, form: form_of(request), store, table: self.table };
+        let walk = RangeWalk { asked, form, store, table: self.table };
         if self.store.workers().is_some() {
             return walk.by_need(&self.store, &self.log, exchange);
         }

@@ -1,13 +1,14 @@
-//! The entity API: `/v0/entity`, `/v0/entities` and `/v0/batch`.
+//! The entity API: `/v0/entity`, `/v0/entities`, `/v0/entities/get` and `/v0/batch`.
 
 mod api;
 pub(crate) mod batch;
 mod conditions;
 mod lifetime;
+pub(crate) mod multi_get;
 mod pieces;
 pub(crate) mod ranges;
 mod replies;
 
 pub(crate) use api::{AskedWrite, EntityApi};
-pub(crate) use conditions::ReadConditions;
+pub(crate) use conditions::{ReadConditions, WriteHeaders};
 pub(crate) use replies::{WriteReply, head_reply, object_reply};

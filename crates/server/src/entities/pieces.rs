@@ -2,16 +2,18 @@
 //! on them, one piece ahead of what the client has taken, so that no event loop waits and memory
 //! stays bounded. A short one whose entries are in memory is made on its event loop.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Stamp;
 use pellucid_http::{BodySource, Filled, Reminder};
 use pellucid_store::{
-    Arrival, Range, ReadMode, Result as StoreResult, Store, StoreError, Table, Workers,
+    Arrival, Range, ReadMode, Result as StoreResult, Scan, Store, StoreError, Table, Workers,
 };
 use pellucid_thread::Mutex;
 
-use super::ranges::{Form, Query, RangeBody, StoreRange};
+use super::multi_get::{KeyList, KeyReads};
+use super::ranges::{Entries, Form, NextEntry, Query, RangeBody};
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
@@ -20,9 +22,65 @@ use crate::reply::{Failure, Reply};
 /// of microseconds for as many, as long as a hand-over does.
 const ROWS_AT_ONCE_MAX: u64 = 128;
 
-/// A range that a request asks for.
+/// The entities that a request asks for.
+pub(crate) enum Asked<'q> {
+    Range(Query<'q>),
+    Keys(Arc<KeyList>),
+}
+
+impl Asked<'_> {
+    /// Entries that it may have.
+    fn entries_max(&self) -> u64 {
+        match self {
+            Asked::Range(query) => query.left,
+            Asked::Keys(list) => list.keys.len() as u64,
+        }
+    }
+
+    /// The same for a thread that outlives the request's bytes.
+    fn into_owned(self) -> Asked<'static> {
+        match self {
+            Asked::Range(query) => Asked::Range(query.into_owned()),
+            Asked::Keys(list) => Asked::Keys(list),
+        }
+    }
+}
+
+/// The entries of one store.
+pub(crate) enum StoreEntries {
+    Range(Box<dyn Scan>),
+    Keys(Box<KeyReads>),
+}
+
+impl Entries for StoreEntries {
+    const NAME: &'static str = "a range";
+
+    type Error = StoreError;
+
+    fn next(&mut self) -> StoreResult<NextEntry<'_>> {
+        match self {
+            StoreEntries::Keys(reads) => reads.next(),
+            StoreEntries::Range(scan) => Ok(match Scan::next(&mut **scan)? {
+                Some((key, object)) => NextEntry::Here(Cow::Borrowed(key), object),
+                None => NextEntry::Over,
+            }),
+        }
+    }
+
+    fn read_ns(&self) -> Option<u64> {
+        match self {
+            StoreEntries::Keys(reads) => reads.read_ns(),
+            StoreEntries::Range(_) => None,
+        }
+    }
+}
+
+/// The entries of one store as a body.
+type StoreRange = RangeBody<StoreEntries>;
+
+/// A walk over the entities that a request asks for.
 pub(crate) struct RangeWalk<'q> {
-    pub(crate) query: Query<'q>,
+    pub(crate) asked: Asked<'q>,
     pub(crate) form: Form,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Table,
@@ -41,13 +99,23 @@ impl RangeWalk<'_> {
     /// # Errors
     /// If the store cannot be read.
     pub(crate) fn begin(&self, log: &Log, mode: ReadMode) -> StoreResult<StoreRange> {
-        let Query { start, end, left, reverse, .. } = &self.query;
-        let range = Range { start, end: end.as_deref(), reverse: *reverse };
-        let scan = match mode {
-            ReadMode::MayBlock => self.store.scan(self.table, range)?,
-            ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range)?,
+        let entries = match &self.asked {
+            Asked::Range(query) => StoreEntries::Range(self.scan(query, mode)?),
+            Asked::Keys(list) => {
+                let snapshot = self.store.snapshot_in(mode)?;
+                StoreEntries::Keys(Box::new(KeyReads::new(snapshot, self.table, Arc::clone(list))))
+            }
         };
-        Ok(RangeBody::new(scan, self.form, *left, log))
+        Ok(RangeBody::new(entries, self.form, self.asked.entries_max(), log))
+    }
+
+    fn scan(&self, query: &Query<'_>, mode: ReadMode) -> StoreResult<Box<dyn Scan>> {
+        let Query { start, end, reverse, .. } = query;
+        let range = Range { start, end: end.as_deref(), reverse: *reverse };
+        match mode {
+            ReadMode::MayBlock => self.store.scan(self.table, range),
+            ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range),
+        }
     }
 
     /// Answers by the rule for reads: the range is handed over if something of it is not in memory,
@@ -68,8 +136,8 @@ impl RangeWalk<'_> {
             return Err(Failure::Busy(line.into()));
         };
         let (clock, log) = (exchange.timeline.clock(), log.clone());
-        let RangeWalk { query, form, store, table } = self;
-        let walk = RangeWalk { query: query.into_owned(), form, store, table };
+        let RangeWalk { asked, form, store, table } = self;
+        let walk = RangeWalk { asked: asked.into_owned(), form, store, table };
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
@@ -85,19 +153,26 @@ impl RangeWalk<'_> {
         let mut body = self.begin(log, mode)?;
         let mut piece = Vec::new();
         let filled = body.try_fill(&mut piece)?;
-        body.let_block();
+        if let StoreEntries::Range(scan) = body.entries() {
+            scan.set_mode(ReadMode::MayBlock);
+        }
         Ok(FirstPiece { piece, filled, body })
     }
 
     /// The first piece of a range that is short and in memory.
     fn first_piece_here(&self, own: &Arc<dyn Store>, log: &Log) -> Option<StoreResult<FirstPiece>> {
-        if self.query.left > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
+        if self.asked.entries_max() > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
             return None;
         }
         let mut made = None;
         let is_here = own.local()?.all_in_memory(&mut |mode| {
             let first = self.first_piece(log, mode);
-            let is_here = !matches!(first, Err(StoreError::NotInMemory));
+            let is_here = match (&self.asked, &first) {
+                (_, Err(StoreError::NotInMemory)) => false,
+                // Later pieces may wait, and are of the same moment.
+                (Asked::Keys(_), Ok(first)) => first.filled == Filled::Last,
+                _ => true,
+            };
             made = Some(first);
             is_here
         });

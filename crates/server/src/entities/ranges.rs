@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
-use pellucid_store::{Object, ReadMode, Scan, StoreError};
+use pellucid_store::Object;
 
 use crate::log::Log;
 use crate::query::{number_parameter, parameter, text_parameter};
@@ -95,31 +95,24 @@ pub(crate) trait Entries: Send {
     /// # Errors
     /// See [`Entries::Error`].
     fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
+
+    /// The time that the last entry took, if its reader wants to know.
+    fn read_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The next step of a range.
 pub(crate) enum NextEntry<'a> {
     /// An entry.
     Here(Cow<'a, [u8]>, Object),
+    /// No entry, where one was asked for by its key.
+    Absent(Cow<'a, [u8]>),
     /// An entry that has not come yet: the body is asked again once it has.
     NotHere,
     /// Nothing.
     Over,
 }
-
-impl Entries for Box<dyn Scan> {
-    const NAME: &'static str = "a range";
-
-    type Error = StoreError;
-
-    fn next(&mut self) -> Result<NextEntry<'_>, StoreError> {
-        Ok(Scan::next(&mut **self)?
-            .map_or(NextEntry::Over, |(key, object)| NextEntry::Here(Cow::Borrowed(key), object)))
-    }
-}
-
-/// A range of the store's own.
-pub(crate) type StoreRange = RangeBody<Box<dyn Scan>>;
 
 /// The entries of a range as a body.
 pub(crate) struct RangeBody<E> {
@@ -152,6 +145,9 @@ impl<E: Entries> RangeBody<E> {
         while out.len() < full {
             if let Some(entry) = &mut self.open {
                 if entry.write(out, self.form, full - out.len()) {
+                    if self.form == Form::Ndjson {
+                        write_end(out, self.entries.read_ns());
+                    }
                     self.open = None;
                 }
                 continue;
@@ -166,6 +162,12 @@ impl<E: Entries> RangeBody<E> {
                     write_key(out, self.form, &key);
                     self.open = Some(OpenEntry { object, sent: 0 });
                 }
+                NextEntry::Absent(key) => {
+                    out.extend_from_slice(b"{\"key\":\"");
+                    write_base64(out, &key);
+                    out.extend_from_slice(b"\",\"found\":false");
+                    write_end(out, self.entries.read_ns());
+                }
             }
             self.left -= 1;
         }
@@ -175,12 +177,9 @@ impl<E: Entries> RangeBody<E> {
     pub(crate) fn form(&self) -> Form {
         self.form
     }
-}
 
-impl RangeBody<Box<dyn Scan>> {
-    /// Lets further pieces wait for the medium.
-    pub(crate) fn let_block(&mut self) {
-        self.entries.set_mode(ReadMode::MayBlock);
+    pub(crate) fn entries(&mut self) -> &mut E {
+        &mut self.entries
     }
 }
 
@@ -229,10 +228,18 @@ impl OpenEntry {
         let is_over = self.sent == self.object.value.len();
         if is_over && form == Form::Ndjson {
             let sequence = self.object.head.sequence;
-            out.extend_from_slice(format!("\",\"etag\":\"\\\"{sequence}\\\"\"}}\n").as_bytes());
+            out.extend_from_slice(format!("\",\"etag\":\"\\\"{sequence}\\\"\"").as_bytes());
         }
         is_over
     }
+}
+
+/// Ends a line, with the time of its read if that is wanted.
+fn write_end(out: &mut Vec<u8>, read_ns: Option<u64>) {
+    if let Some(read_ns) = read_ns {
+        out.extend_from_slice(format!(",\"read_ns\":{read_ns}").as_bytes());
+    }
+    out.extend_from_slice(b"}\n");
 }
 
 fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {

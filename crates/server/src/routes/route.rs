@@ -81,6 +81,8 @@ pub(crate) enum Handler {
     Entity,
     /// A range of entities.
     Range,
+    /// Several entities by their keys.
+    MultiGet,
     /// A batch of writes of entities.
     Batch,
     /// Another node that connects.

@@ -9,6 +9,9 @@ use crate::names::Operation;
 use crate::profiles::{INDEX, profile, set_rates, show_rates};
 use crate::reply::Reply;
 
+/// Bytes that the keys of a request may have: room for the longest of as many as there may be.
+const KEYS_BYTES_MAX: usize = 2 << 20;
+
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
     entity(Get, "Reads an entity.", Operation::EntityGet)
@@ -36,6 +39,11 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .counts_as(Operation::EntityRange)
         .knows(&["start", "end", "limit", "reverse", "cluster", "ack", "from"])
         .to(Need::Entities(Read), Handler::Range),
+    Route::on(&[Post], &["v0", "entities", "get"], "Reads several entities at one moment.")
+        .counts_as(Operation::EntityMultiGet)
+        .knows(&["ack", "from"])
+        .with_body(BodyLimit::Bytes(KEYS_BYTES_MAX))
+        .to(Need::Entities(Read), Handler::MultiGet),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
         .knows(&["sync", "ack", "from"])

@@ -11,4 +11,5 @@ mod batch;
 mod compression;
 mod conditions;
 mod http_cases;
+mod multi_get;
 mod ranges;

@@ -1,0 +1,127 @@
+//! `POST /v0/entities/get`: entities of several keys, read at one moment.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pellucid_account::Timeline;
+use pellucid_clock::Clock;
+use pellucid_store::{KEY_LENGTH_MAX, Snapshot, StoreError, Table};
+use serde::Deserialize;
+
+use super::ranges::NextEntry;
+
+/// Keys of one request.
+const KEYS_MAX: usize = 1_000;
+
+/// One line as it is sent. Keys are bytes, so they are base64.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+}
+
+/// The keys that are asked for.
+pub(crate) struct KeyList {
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// The clock that each read is timed by, if the client asked for its time.
+    pub(crate) clock: Option<Clock>,
+}
+
+/// Parses the keys of a request.
+///
+/// # Errors
+/// Names the wrong line by its number, and the limits.
+pub(crate) fn parse(body: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let lines = body.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    let mut keys = Vec::new();
+    for (index, line) in lines {
+        if keys.len() == KEYS_MAX {
+            return Err(format!("more than {KEYS_MAX} keys: ask for the others apart"));
+        }
+        let key =
+            parse_line(line).map_err(|what| format!("line {} of the keys: {what}", index + 1));
+        keys.push(key?);
+    }
+    if keys.is_empty() {
+        return Err("no keys: each line of the body is {\"key\": \"base64\"}".to_owned());
+    }
+    Ok(keys)
+}
+
+fn parse_line(line: &[u8]) -> Result<Vec<u8>, String> {
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let key = STANDARD.decode(&*line.key);
+    let key = key.map_err(|error| format!("`key` is not base64: {error}"))?;
+    match key.len() {
+        0 => Err("`key` is empty: a key has at least one byte".to_owned()),
+        1..=KEY_LENGTH_MAX => Ok(key),
+        length => Err(format!("the key has {length} bytes; it may have up to {KEY_LENGTH_MAX}")),
+    }
+}
+
+/// The entities of a list of keys, in its order, as a snapshot has them.
+pub(crate) struct KeyReads {
+    snapshot: Arc<dyn Snapshot>,
+    table: Table,
+    list: Arc<KeyList>,
+    next: usize,
+    /// The time of the last read, if it is asked for.
+    read_ns: Option<u64>,
+}
+
+impl KeyReads {
+    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, table: Table, list: Arc<KeyList>) -> KeyReads {
+        KeyReads { snapshot, table, list, next: 0, read_ns: None }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<NextEntry<'_>, StoreError> {
+        let Some(key) = self.list.keys.get(self.next) else { return Ok(NextEntry::Over) };
+        let begun = self.list.clock.map(|clock| clock.stopwatch());
+        let found = self.snapshot.get(self.table, key, &mut Timeline::off())?;
+        self.read_ns = begun.map(|begun| begun.elapsed_ns());
+        self.next += 1;
+        let key = Cow::Borrowed(key.as_slice());
+        Ok(match found {
+            Some(object) => NextEntry::Here(key, object),
+            None => NextEntry::Absent(key),
+        })
+    }
+
+    pub(crate) fn read_ns(&self) -> Option<u64> {
+        self.read_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_their_order() {
+        let keys = parse(b"{\"key\":\"Yg==\"}\n\n{\"key\":\"YQ\\u003d=\"}\n{\"key\":\"Yg==\"}\n");
+        assert_eq!(keys.unwrap(), [b"b", b"a", b"b"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let long = format!("{{\"key\":\"{}\"}}", "AAAA".repeat(400));
+        let many = "{\"key\":\"YQ==\"}\n".repeat(KEYS_MAX + 1);
+        for (body, what) in [
+            ("", "no keys"),
+            ("\n \n", "no keys"),
+            ("nonsense", "line 1"),
+            ("{\"key\":\"YQ==\"}\n{\"key\":\"!\"}", "line 2"),
+            ("{\"key\":\"\"}", "empty"),
+            ("{\"key\":\"YQ==\",\"more\":1}", "more"),
+            (&long, "1200 bytes"),
+            (&many, "1000 keys"),
+        ] {
+            let error = parse(body.as_bytes()).unwrap_err();
+            assert!(error.contains(what), "{what}: {error}");
+        }
+    }
+}
