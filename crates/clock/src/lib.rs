@@ -13,6 +13,7 @@
 //! assert!(elapsed_ns < 60_000_000_000);
 //! ```
 
+mod calendar;
 mod calibration;
 mod duration;
 mod host;
@@ -23,6 +24,7 @@ mod stopwatch;
 mod ticks;
 mod wall;
 
+pub use calendar::CalendarDate;
 pub use duration::parse_duration;
 pub use host::SharedReading;
 pub use simulated::SimulatedClock;

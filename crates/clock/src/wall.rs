@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::calendar::CalendarDate;
+
 /// A point in time as people know it: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
@@ -48,7 +50,7 @@ impl WallTime {
     #[must_use]
     pub fn iso_date(self) -> String {
         let (seconds, ms) = ((self.unix_ms / 1_000).min(LAST_SECOND), self.unix_ms % 1_000);
-        let (year, month, day) = civil_from_days(seconds / 86_400);
+        let CalendarDate { year, month, day } = CalendarDate::of_days((seconds / 86_400) as i64);
         let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
     }
@@ -107,7 +109,7 @@ fn midnight_of(days: u64) -> [u8; 29] {
 
 #[cold]
 fn write_midnight(days: u64) -> [u8; 29] {
-    let (year, month, day) = civil_from_days(days);
+    let CalendarDate { year, month, day } = CalendarDate::of_days(days as i64);
     let mut text = *EPOCH;
     text[0..3].copy_from_slice(DAYS[(days % 7) as usize]);
     write_two(&mut text, 5, day as u32);
@@ -122,20 +124,6 @@ fn write_midnight(days: u64) -> [u8; 29] {
 fn write_two(out: &mut [u8; 29], place: usize, value: u32) {
     out[place] = b'0' + (value / 10 % 10) as u8;
     out[place + 1] = b'0' + (value % 10) as u8;
-}
-
-/// Days since 1970-01-01 to year, month and day of the proleptic Gregorian calendar. The year is
-/// counted from March, so that the leap day comes last and months have a regular length.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let leap_days = day_of_era / 1_460 + day_of_era / 146_096 - day_of_era / 36_524;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Times as they stand in documents: seconds since the Unix epoch, or ISO 8601 text.
 
+use pellucid_clock::CalendarDate;
 use pellucid_value::Ref;
 
 /// The time that a value names, in seconds since the Unix epoch; nothing if it names none.
@@ -27,7 +28,7 @@ fn seconds_of_text(text: &str) -> Option<f64> {
     if !is_date {
         return None;
     }
-    let days = days_before(year, month, day);
+    let days = CalendarDate { year, month, day }.days();
     Some(days as f64 * 86_400.0 + if time.is_empty() { 0.0 } else { seconds_of_day(time)? })
 }
 
@@ -61,15 +62,6 @@ fn offset_seconds(text: &str) -> Option<f64> {
 fn digits(text: &str) -> Option<i64> {
     let is_number = (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
-}
-
-/// Days from the first of January 1970 in the Gregorian calendar.
-fn days_before(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the day that leap years have more is their last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, in_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + in_era * 365 + in_era / 4 - in_era / 100 + day_of_year - 719_468
 }
 
 #[cfg(test)]

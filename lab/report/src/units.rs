@@ -1,5 +1,7 @@
 //! Figures as people read them: three significant digits and a unit that fits.
 
+use pellucid_clock::CalendarDate;
+
 /// Units of time with their length in nanoseconds, from short to long.
 const TIME_UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 /// Units of memory, each 1024 times the one before.
@@ -135,25 +137,11 @@ pub(crate) fn decimal_size_tick(bytes: f64) -> String {
 }
 
 /// A moment as date and time of day in UTC.
-///
-/// The date follows from the days by the arithmetic of the proleptic Gregorian calendar: 400 years
-/// have 146,097 days, and years are counted from March so that a leap day ends its year.
 pub(crate) fn date_time(unix_ms: u64) -> String {
     let seconds = unix_ms / 1_000;
-    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-    let since_march_of_year_0 = days + 719_468;
-    let era = since_march_of_year_0 / 146_097;
-    let day_of_era = since_march_of_year_0 % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let months_since_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
-    let month =
-        if months_since_march < 10 { months_since_march + 3 } else { months_since_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (second_of_day / 3_600, second_of_day / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second_of_day % 60)
+    let CalendarDate { year, month, day } = CalendarDate::of_days((seconds / 86_400) as i64);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 #[cfg(test)]

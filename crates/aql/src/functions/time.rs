@@ -1,5 +1,7 @@
 //! Dates as milliseconds since 1970, and back (proleptic Gregorian, UTC).
 
+use pellucid_clock::CalendarDate;
+
 /// Milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
 
@@ -17,28 +19,7 @@ pub(super) struct Parts {
 
 /// Days since 1970-01-01 of a date whose month is within 1 to 12.
 pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The year, month and day that lie so many days after 1970-01-01.
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
+    CalendarDate { year, month, day }.days()
 }
 
 pub(super) fn is_leap(year: i64) -> bool {
@@ -55,7 +36,8 @@ pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
 
 impl Parts {
     pub(super) fn of(milliseconds: i64) -> Self {
-        let (year, month, day) = date_of(milliseconds.div_euclid(DAY_MS));
+        let date = CalendarDate::of_days(milliseconds.div_euclid(DAY_MS));
+        let CalendarDate { year, month, day } = date;
         let rest = milliseconds.rem_euclid(DAY_MS);
         Self {
             year,
@@ -90,7 +72,7 @@ impl Parts {
     pub(super) fn iso_week(self) -> (i64, i64) {
         let days = days_of(self.year, self.month, self.day);
         let thursday = days - (days + 3).rem_euclid(7) + 3;
-        let (year, ..) = date_of(thursday);
+        let year = CalendarDate::of_days(thursday).year;
         (year, (thursday - days_of(year, 1, 1)) / 7 + 1)
     }
 
