@@ -71,11 +71,10 @@ fn forwarding(measured: &ClusterRun) -> Finding {
     let [put_p99, get_p99] = of(("p99, forwarded over own", p99_ns));
     let sentence = format!(
         "A forwarded PUT costs {} times the processor time of one of the node's own, all nodes \
-         together, and a GET {} times. p99: {} for PUT, {} for GET.",
+         together, and a GET {} times. {}",
         put.show(),
         get.show(),
-        told_ratio(&put_p99),
-        told_ratio(&get_p99),
+        told_percentiles(&put_p99, &get_p99),
     );
     Finding::new(
         "forwarding_is_everything",
@@ -85,6 +84,14 @@ fn forwarding(measured: &ClusterRun) -> Finding {
         either(put.is_above(EVERYTHING), get.is_above(EVERYTHING)),
         [put, get, put_p99, get_p99],
     )
+}
+
+/// The ratios of 99th percentiles, as far as the runs tell them from one.
+fn told_percentiles(put: &Estimate, get: &Estimate) -> String {
+    match [put, get].iter().any(|ratio| ratio.is_above(1.0).is_some()) {
+        true => format!("p99: {} for PUT, {} for GET.", told_ratio(put), told_ratio(get)),
+        false => "No run tells the 99th percentiles apart.".to_owned(),
+    }
 }
 
 /// A ratio, or that nothing tells it from one.
