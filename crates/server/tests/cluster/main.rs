@@ -9,6 +9,7 @@ mod common;
 mod h2_client;
 
 mod faults;
+mod histories;
 mod http2;
 mod nodes;
 mod sharded;

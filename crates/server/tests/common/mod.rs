@@ -4,6 +4,7 @@
 
 pub(crate) mod client;
 pub(crate) mod collector;
+pub(crate) mod histories;
 pub(crate) mod nodes;
 pub(crate) mod peer;
 pub(crate) mod stores;

@@ -10,6 +10,7 @@ mod bad_input;
 mod batch;
 mod compression;
 mod conditions;
+mod histories;
 mod http_cases;
 mod multi_get;
 mod ranges;

@@ -1,0 +1,89 @@
+//! Concurrent clients of one server: each key is a register, also beside restarts.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::histories::{Effect, Event, History, is_linearizable};
+use crate::common::{Client, start, start_on};
+use tempfile::TempDir;
+
+/// Clients at a time.
+const CLIENTS: u64 = 6;
+
+#[test]
+fn every_key_is_a_register() {
+    let server = start();
+    let mut events = 0;
+    for round in 0..40 {
+        let history = History::default();
+        let prefix = format!("round {round} ");
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (history, prefix, server) = (&history, &prefix, &server);
+                let seed = round * 1_000 + client;
+                let connect = move || Some(server.client());
+                scope.spawn(move || history.play(prefix, 40, seed, connect));
+            }
+        });
+        let (all, unknown) = history.check(&prefix);
+        assert_eq!(unknown, 0, "no connection was lost");
+        events += all;
+    }
+    assert_eq!(events, 40 * 40 * CLIENTS as usize);
+}
+
+#[test]
+fn every_key_is_a_register_beside_restarts() {
+    for round in 0..6 {
+        let folder = Arc::new(TempDir::new().unwrap());
+        let server = start_on(Arc::clone(&folder), |_| {});
+        let address = Mutex::new(server.address);
+        let history = History::default();
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (history, address) = (&history, &address);
+                let connect = move || {
+                    let address = *address.lock().unwrap();
+                    Client::try_connect(address).ok()
+                };
+                let seed = round * 1_000 + client;
+                scope.spawn(move || history.play("k", 60, seed, connect));
+            }
+            let mut server = server;
+            for _ in 0..3 {
+                std::thread::sleep(Duration::from_millis(4));
+                server = server.restart();
+                *address.lock().unwrap() = server.address;
+            }
+            // It serves until all are done.
+            server
+        });
+        history.check(&format!("round {round}"));
+    }
+}
+
+/// A check that takes anything would prove nothing.
+#[test]
+fn a_history_that_no_register_has_is_told() {
+    use Effect::{Read, Swap, Write};
+    let written = Event::new(0, Some(1), Write(Some(1)));
+    // A read that is older than the write before it.
+    assert!(!is_linearizable(&[written, Event::new(2, Some(3), Read(None))]));
+    assert!(is_linearizable(&[written, Event::new(0, Some(3), Read(None))]));
+    // Two reads beside a write, of which the later one sees the older value.
+    let beside = Event::new(2, Some(9), Write(Some(2)));
+    let (new, old) = (Event::new(3, Some(4), Read(Some(2))), Event::new(5, Some(6), Read(Some(1))));
+    assert!(!is_linearizable(&[written, beside, new, old]));
+    // Two conditional writes on one value cannot both be done.
+    let swap = |called, to| {
+        Event::new(called, Some(called + 5), Swap { from: Some(1), to: Some(to), is_done: true })
+    };
+    assert!(!is_linearizable(&[written, swap(2, 2), swap(3, 3)]));
+    // A write whose answer was lost may have happened, and may not.
+    let lost = Event::new(2, None, Write(Some(2)));
+    for seen in [Some(1), Some(2)] {
+        assert!(is_linearizable(&[written, lost, Event::new(3, Some(4), Read(seen))]));
+    }
+    let back = Event::new(5, Some(6), Read(Some(1)));
+    assert!(!is_linearizable(&[written, lost, Event::new(3, Some(4), Read(Some(2))), back]));
+}
