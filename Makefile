@@ -8,8 +8,9 @@ STUDY ?=
 SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
+MINUTES ?= 30
 
-.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak-profiles soak-resets attack real-disks
+.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,6 +84,9 @@ bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUIC
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- documents
+
+soak: ## The built server under mixed load, with every answer compared and flat figures (MINUTES=30)
+	PELLUCID_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) test --release --locked -p pellucid --test soak -- --nocapture
 
 soak-resets: ## Connections to the built server that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid --test resets -- --nocapture
