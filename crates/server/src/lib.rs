@@ -11,6 +11,7 @@ pub mod access;
 mod admin;
 mod answer;
 mod certificates;
+mod changes;
 mod cluster;
 mod descriptors;
 mod documents;

@@ -34,6 +34,18 @@ const PARAMETERS: &[(Method, &[&str], &[Parameter])] = &[
         ],
     ),
     (Method::Post, &["v0", "batch"], &[SYNC]),
+    (
+        Method::Get,
+        &["v0", "changes"],
+        &[
+            ("since", "integer", "The last sequence number that is known; 0 for all changes."),
+            ("follow", "boolean", "The stream goes on with what is written later."),
+            ("prefix", "string", "Of keys that begin so, percent-encoded."),
+            ("sync", "string", "`disk`: told once they survive the loss of power."),
+            ("collection", "string", "Of the documents of this collection."),
+            ("database", "string", "Its database; `_system` unless it is given."),
+        ],
+    ),
     (Method::Get, &["_admin", "account"], &[("window", "integer", "Of so many last seconds.")]),
     (
         Method::Get,
@@ -170,6 +182,10 @@ fn responses(route: &Route, method: Method) -> Value {
             add("200", "The entity.");
             add("304", "It is the revision that the client has.");
             add("404", "There is no such entity.");
+        }
+        (["v0", "changes"], _) => {
+            add("200", "The writes, as lines of JSON or as server-sent events.");
+            add("410", "Not all of them are there any more; the body says which are.");
         }
         (["v0", "cluster", "peer"], _) => add("101", "The peer protocol begins."),
         _ => add("200", "Done."),

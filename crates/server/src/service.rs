@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::access::Identity;
 use crate::admin::AdminApi;
 use crate::answer::{Answer, Handling, Later, Loop};
+use crate::changes::{ChangesApi, ChangesQuery};
 use crate::cluster::PeerApi;
 use crate::documents::{self, DocumentApi};
 use crate::entities::multi_get::KeyList;
@@ -36,7 +37,7 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 const TRACE_RESPONSE: &str = "traceresponse";
 
 const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/entities/get, \
-                           /v0/batch, /v0/status, \
+                           /v0/batch, /v0/changes, /v0/status, \
                            /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
                            /_admin/requests, /_admin/interference, /_admin/trace, \
                            /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
@@ -47,6 +48,7 @@ const OTHER_METHODS: &str = "this path has other methods";
 pub(crate) struct Api {
     pub(crate) gate: Arc<Gate>,
     pub(crate) entities: Arc<EntityApi>,
+    pub(crate) changes: Arc<ChangesApi>,
     pub(crate) documents: Arc<DocumentApi>,
     pub(crate) admin: AdminApi,
     pub(crate) peers: PeerApi,
@@ -248,6 +250,7 @@ impl Api {
             Handler::Range => self.range(request, exchange),
             Handler::MultiGet => self.multi_get(request, exchange),
             Handler::Batch => self.batch(request, exchange),
+            Handler::Changes => self.changes(request, exchange),
             Handler::Peer => self.peers.welcome(request, exchange),
             Handler::Admin(page) => page(&self.admin, request),
             Handler::Profile(page) => {
@@ -311,6 +314,20 @@ impl Api {
         }
         let clock = exchange.timeline.is_wanted.then(|| exchange.timeline.clock());
         self.entities.multi_get(KeyList { keys, clock }, store, exchange)
+    }
+
+    fn changes(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        let query = ChangesQuery::parse(request, self.entities.acknowledgement)?;
+        let Some((name, database)) = &query.collection else {
+            return self.changes.answer(&query, None, exchange);
+        };
+        if self.peers.cluster().is_some() {
+            return Ok(no_documents().into());
+        }
+        match self.documents.readable_collection(database, name, &self.caller) {
+            Ok(collection) => self.changes.answer(&query, Some(collection), exchange),
+            Err(error) => Ok(Reply::from(error).into()),
+        }
     }
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {

@@ -11,4 +11,5 @@ mod replies;
 
 pub(crate) use api::{AskedWrite, EntityApi};
 pub(crate) use conditions::{ReadConditions, WriteHeaders};
+pub(crate) use ranges::write_base64;
 pub(crate) use replies::{WriteReply, head_reply, object_reply};

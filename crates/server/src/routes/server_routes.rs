@@ -12,6 +12,10 @@ use crate::reply::Reply;
 /// Bytes that the keys of a request may have: room for the longest of as many as there may be.
 const KEYS_BYTES_MAX: usize = 2 << 20;
 
+/// The parameters of changes. The collection that they name is judged once it is found.
+const CHANGES_PARAMETERS: &[&str] =
+    &["since", "follow", "prefix", "sync", "collection", "database"];
+
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
     entity(Get, "Reads an entity.", Operation::EntityGet)
@@ -44,6 +48,15 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .knows(&["ack", "from"])
         .with_body(BodyLimit::Bytes(KEYS_BYTES_MAX))
         .to(Need::Entities(Read), Handler::MultiGet),
+    Route::on(&[Get], &["v0", "changes"], "Streams the writes of a collection in their order.")
+        .if_given("collection")
+        .counts_as(Operation::Changes)
+        .knows(CHANGES_PARAMETERS)
+        .to(Need::Account, Handler::Changes),
+    Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities in their order.")
+        .counts_as(Operation::Changes)
+        .knows(CHANGES_PARAMETERS)
+        .to(Need::Entities(Read), Handler::Changes),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
         .knows(&["sync", "ack", "from"])
