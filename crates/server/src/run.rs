@@ -35,7 +35,7 @@ use crate::cluster::{Owner, PeerApi, join};
 use crate::descriptors::fit_connections;
 use crate::documents::{DocumentApi, DocumentSettings, QUEUED_CALLS_MAX, request_memory_default};
 use crate::engine_log::log_engine;
-use crate::entities::EntityApi;
+use crate::entities::{EntityApi, EntityTables};
 use crate::exposure::Exposure;
 use crate::follow::{Export, Follower, Traced};
 use crate::gate::{BodyBudgets, Gate};
@@ -382,8 +382,9 @@ impl Parts {
         });
         let keys = Arc::new(Keys::new(options.show_keys));
         let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
-        let tables = (table, documents_table);
-        let changes = ChangesApi::start(Arc::clone(&store), tables, Clock::system(), &log);
+        let refused = options.cluster.is_some().then_some("a cluster has one table of entities");
+        let entity_tables = EntityTables::open(Arc::clone(&store), table, refused);
+        let changes = ChangesApi::start(Arc::clone(&store), documents_table, Clock::system(), &log);
         Ok(Parts {
             changes: Arc::new(changes.map_err(ServerError::Run)?),
             gate: Arc::new(Gate {
@@ -394,7 +395,7 @@ impl Parts {
             }),
             entities: Arc::new(EntityApi {
                 store,
-                table,
+                tables: entity_tables.map_err(failed)?,
                 acknowledgement: options.acknowledgement,
                 keys: Arc::clone(&keys),
                 log: log.clone(),
@@ -568,10 +569,11 @@ impl RunningServer {
     /// # Errors
     /// If the store cannot be read.
     pub fn count_entities(&self) -> Result<u64, ServerError> {
-        let EntityApi { store, table, .. } = &*self.entities;
+        let EntityApi { store, tables, .. } = &*self.entities;
+        let table = tables.usual();
         let count = || {
             let all = Range { start: b"", end: None, reverse: false };
-            let (mut scan, mut count) = (store.scan(*table, all)?, 0);
+            let (mut scan, mut count) = (store.scan(table, all)?, 0);
             while scan.next_head()?.is_some() {
                 count += 1;
             }

@@ -21,25 +21,31 @@ use crate::reply::{Failure, Reply};
 /// The changes of a server's own store, for all its event loops.
 pub(crate) struct ChangesApi {
     store: Arc<dyn Store>,
-    entities: Table,
     documents: Table,
     followers: Arc<Followers>,
     log: Log,
 }
 
+/// The subject of a stream of changes.
+pub(crate) enum ChangesOf {
+    /// A table of entities.
+    Table(Table),
+    Collection(Arc<Collection>),
+}
+
 impl ChangesApi {
-    /// Those of `store`, in its tables of entities and of documents.
+    /// Those of `store`, whose documents are in the table `documents`.
     ///
     /// # Errors
     /// If the system starts no thread.
     pub(crate) fn start(
         store: Arc<dyn Store>,
-        (entities, documents): (Table, Table),
+        documents: Table,
         clock: Clock,
         log: &Log,
     ) -> io::Result<ChangesApi> {
         let followers = Arc::new(Followers::start(Arc::clone(&store), clock)?);
-        Ok(ChangesApi { store, entities, documents, followers, log: log.clone() })
+        Ok(ChangesApi { store, documents, followers, log: log.clone() })
     }
 
     /// Ends all streams that follow.
@@ -47,11 +53,11 @@ impl ChangesApi {
         self.followers.stop();
     }
 
-    /// Answers with the changes of entities, or of a collection.
+    /// Answers with the changes of a table of entities, or of a collection.
     pub(crate) fn answer(
         &self,
         query: &ChangesQuery<'_>,
-        collection: Option<Arc<Collection>>,
+        of: ChangesOf,
         exchange: &mut Loop<'_>,
     ) -> Handling {
         let Some(feed) = self.store.local().and_then(|local| local.change_feed()) else {
@@ -65,12 +71,11 @@ impl ChangesApi {
             }
             place => place.flatten(),
         };
-        let table = if collection.is_some() { self.documents } else { self.entities };
-        let content = match collection {
-            None => Content::Entities,
-            Some(collection) => {
+        let (table, content) = match of {
+            ChangesOf::Table(table) => (table, Content::Entities),
+            ChangesOf::Collection(collection) => {
                 let place = collection.shape().documents_prefix().to_vec();
-                Content::Documents { collection, place }
+                (self.documents, Content::Documents { collection, place })
             }
         };
         let changes = feed.changes(ChangesAfter {

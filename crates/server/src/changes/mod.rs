@@ -12,5 +12,5 @@ mod followers;
 mod pieces;
 mod query;
 
-pub(crate) use api::ChangesApi;
+pub(crate) use api::{ChangesApi, ChangesOf};
 pub(crate) use query::ChangesQuery;

@@ -63,9 +63,13 @@ impl<'q> ChangesQuery<'q> {
 /// The collection that the parameters name, and its database.
 fn collection_in(query: Option<&str>) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, String> {
     let database = text_parameter(query, "database")?;
+    let has_table = parameter(query, "table")?.is_some();
     match (text_parameter(query, "collection")?, database) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err("`database` is given with `collection` alone".to_owned()),
+        (Some(_), _) if has_table => {
+            Err("`table` and `collection` are two things: ask for each apart".to_owned())
+        }
         (Some(name), _) if name.is_empty() => Err("`collection` is empty".to_owned()),
         (Some(name), database) => {
             Ok(Some((name, database.unwrap_or(Cow::Borrowed(pellucid_document::SYSTEM_DATABASE)))))
@@ -119,6 +123,7 @@ mod tests {
             ("since=0&sync=paper", &[], "memory, os and disk"),
             ("since=0&database=d", &[], "with `collection` alone"),
             ("since=0&collection=", &[], "empty"),
+            ("since=0&collection=c&table=t", &[], "two things"),
             ("", &[("Last-Event-ID", "x")], "Last-Event-ID"),
         ] {
             let error = parsed(query, headers).unwrap_err();

@@ -165,7 +165,7 @@ fn execute(
     }
     let store = &entities.store;
     let table = match ask.table {
-        None => entities.table,
+        None => entities.tables.usual(),
         Some(table) => match store.table(table.name) {
             Ok(table) => table,
             Err(error) => return StoreAnswer::Now(Err(error)),

@@ -13,3 +13,4 @@ mod conditions;
 mod http_cases;
 mod multi_get;
 mod ranges;
+mod tables;
