@@ -2,7 +2,7 @@
 
 use pellucid_engine::{Error, parts};
 use pellucid_store::{
-    Acknowledgement, Condition, Head, KEY_LENGTH_MAX, Object, ReadMode, StoreError, Value,
+    Acknowledgement, Change, Condition, Head, KEY_LENGTH_MAX, Object, ReadMode, StoreError, Value,
 };
 
 const _: () = assert!(KEY_LENGTH_MAX == pellucid_engine::KEY_LENGTH_MAX);
@@ -51,6 +51,18 @@ pub(crate) fn head(of: &pellucid_engine::Head) -> Head {
     }
 }
 
+pub(crate) fn change(of: pellucid_engine::Change) -> Change {
+    let pellucid_engine::Change { sequence, written_at_ms, key, object } = of;
+    let expires_at_ms = object.as_ref().map_or(0, |object| object.head.expires_at_ms);
+    Change {
+        sequence,
+        written_at_ms,
+        expires_at_ms: (expires_at_ms > 0).then_some(expires_at_ms),
+        key,
+        value: object.map(|object| Value::Mapped(object.value)),
+    }
+}
+
 /// The error of a store for an error of the engine.
 pub(crate) fn failure(error: Error) -> StoreError {
     let text = error.to_string();
@@ -78,6 +90,7 @@ pub(crate) fn failure(error: Error) -> StoreError {
         Error::Corruption { .. } => StoreError::Corruption(text),
         Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
         Error::NotInMemory => StoreError::NotInMemory,
+        Error::ChangesLost { oldest, newest, .. } => StoreError::ChangesLost { oldest, newest },
         Error::Io { .. }
         | Error::Version { .. }
         | Error::Foreign { .. }

@@ -12,7 +12,8 @@ use pellucid_engine::{
 };
 
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, Backups, HandOver, Head, LocalStore, Note, NotingStore,
+    Acknowledgement, Answer, Arrival, Backups, ChangeFeed, ChangeStep, Changes, ChangesAfter,
+    HandOver, Head, LocalStore, Note, NotingStore,
     Object, Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot,
     Store, Table, Workers, Written, hand_over, hand_over_write,
 };
@@ -33,6 +34,9 @@ pub struct EmbeddedOptions {
     pub memory_bytes: u64,
     /// Bytes that a value may have.
     pub value_bytes_max: usize,
+    /// Bytes of the newest journal segments that are not collected by themselves, for those who
+    /// follow the changes.
+    pub kept_changes_bytes: u64,
     /// The requests that are offloaded from their event loop.
     pub hand_over: HandOver,
     /// Requests that may wait for a thread that waits for the medium. Beyond it:
@@ -46,6 +50,7 @@ impl Default for EmbeddedOptions {
         EmbeddedOptions {
             memory_bytes: options.memory_bytes,
             value_bytes_max: options.value_length_max,
+            kept_changes_bytes: options.kept_changes_bytes,
             hand_over: HandOver::Auto,
             handed_over_max: 1_024,
         }
@@ -80,9 +85,19 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         engine_options: EngineOptions,
     ) -> Result<EmbeddedStore> {
-        let EmbeddedOptions { memory_bytes, value_bytes_max, hand_over, handed_over_max } = options;
-        let engine_options =
-            EngineOptions { memory_bytes, value_length_max: value_bytes_max, ..engine_options };
+        let EmbeddedOptions {
+            memory_bytes,
+            value_bytes_max,
+            kept_changes_bytes,
+            hand_over,
+            handed_over_max,
+        } = options;
+        let engine_options = EngineOptions {
+            memory_bytes,
+            value_length_max: value_bytes_max,
+            kept_changes_bytes,
+            ..engine_options
+        };
         let clock = engine_options.clock;
         let engine = Engine::open(directory, engine_options).map_err(failure)?;
         let workers = Workers::start(WORKER, WORKERS, handed_over_max)?;
@@ -293,6 +308,44 @@ impl LocalStore for EmbeddedStore {
 
     fn backups(&self) -> Option<&dyn Backups> {
         Some(&self.backups)
+    }
+
+    fn change_feed(&self) -> Option<&dyn ChangeFeed> {
+        Some(self)
+    }
+}
+
+impl ChangeFeed for EmbeddedStore {
+    fn changes(&self, after: ChangesAfter<'_>) -> Result<Box<dyn Changes>> {
+        let ChangesAfter { table, prefix, since, is_durable } = after;
+        let changes = self.engine.changes(id(table), since).map_err(failure)?.with_prefix(prefix);
+        let changes = if is_durable { changes.durable_only() } else { changes };
+        Ok(Box::new(EmbeddedChanges { changes }))
+    }
+
+    fn newest_sequence(&self) -> u64 {
+        self.engine.newest_sequence()
+    }
+}
+
+/// A walk over changes of the engine.
+struct EmbeddedChanges {
+    changes: pellucid_engine::Changes,
+}
+
+impl Changes for EmbeddedChanges {
+    fn step(&mut self) -> Result<ChangeStep> {
+        Ok(match self.changes.step().map_err(failure)? {
+            pellucid_engine::ChangeStep::Change(change) => {
+                ChangeStep::Change(convert::change(change))
+            }
+            pellucid_engine::ChangeStep::Others => ChangeStep::Others,
+            pellucid_engine::ChangeStep::End => ChangeStep::End,
+        })
+    }
+
+    fn sequence(&self) -> u64 {
+        self.changes.sequence()
     }
 }
 

@@ -49,6 +49,13 @@ impl Shape {
         [&self.documents_prefix, key].concat()
     }
 
+    /// The first bytes of the keys of its documents in the store's table; others once the
+    /// collection is emptied as a whole.
+    #[must_use]
+    pub fn documents_prefix(&self) -> &[u8] {
+        &self.documents_prefix
+    }
+
     /// Documents have ends.
     #[must_use]
     pub fn is_edges(&self) -> bool {

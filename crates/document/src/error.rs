@@ -158,9 +158,10 @@ impl From<StoreError> for DocumentError {
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
             StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
             StoreError::NotInMemory => ErrorNumber::NOT_IN_MEMORY,
-            StoreError::Corruption(_) | StoreError::Failed(_) | StoreError::Unreachable(_) => {
-                ErrorNumber::INTERNAL
-            }
+            StoreError::Corruption(_)
+            | StoreError::ChangesLost { .. }
+            | StoreError::Failed(_)
+            | StoreError::Unreachable(_) => ErrorNumber::INTERNAL,
         };
         DocumentError::new(number, error.to_string())
     }

@@ -65,7 +65,7 @@ pub use provisional::settle_revisions;
 pub use query_data::{MayRead, QueryData};
 pub use revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 pub use storage::TABLE;
-pub use stored::document_of;
+pub use stored::{document_of, reveal};
 pub use survey::{Sizes, for_each, hash, hash_of_data, sizes};
 pub use tally::StoreAccount;
 pub use transaction::{Outcome, Overwrite, Previous, Transaction, Version, WriteOptions};

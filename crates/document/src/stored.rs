@@ -162,7 +162,7 @@ fn damaged(what: &str) -> DocumentError {
 ///
 /// # Errors
 /// 4 if the bytes make no sense.
-pub(crate) fn reveal(shape: &Shape, stored: &[u8], sequence: u64) -> Result<Vec<u8>> {
+pub fn reveal(shape: &Shape, stored: &[u8], sequence: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reveal_into(shape, stored, &revision_of(sequence), &mut bytes)?;
     Ok(bytes)

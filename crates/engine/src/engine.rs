@@ -8,6 +8,7 @@ use pellucid_account::{Activity, Timeline};
 
 use crate::backup::{self, Backup};
 use crate::batch::{Operation, Written};
+use crate::changes::Changes;
 use crate::definition::TableOptions;
 use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::Result;
@@ -346,6 +347,42 @@ impl Engine {
         direction: Direction,
     ) -> Result<Scan> {
         self.snapshot().scan(table, start, end, direction)
+    }
+
+    /// The writes of `table` after the sequence number `since`, in their order. After zero come all
+    /// there ever were, as long as none was collected.
+    ///
+    /// ```
+    /// # use pellucid_engine::*;
+    /// # fn main() -> Result<()> {
+    /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
+    /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
+    /// # let engine = Engine::open("/store", options)?;
+    /// let table = engine.table("t")?;
+    /// let since = engine.newest_sequence();
+    /// engine.put(table, b"a", b"1")?;
+    /// engine.delete(table, b"a")?;
+    /// let mut changes = engine.changes(table, since)?;
+    /// let mut puts_and_deletes = Vec::new();
+    /// while let ChangeStep::Change(change) = changes.step()? {
+    ///     puts_and_deletes.push(change.object.is_some());
+    /// }
+    /// assert_eq!(puts_and_deletes, [true, false]);
+    /// assert_eq!(changes.sequence(), engine.newest_sequence());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::ChangesLost`] if the journal does not hold all of them any more.
+    pub fn changes(&self, table: TableId, since: u64) -> Result<Changes> {
+        Changes::of(&self.store, table, since)
+    }
+
+    /// The sequence number of the last write that readers see.
+    #[must_use]
+    pub fn newest_sequence(&self) -> u64 {
+        self.store.ledger.published_sequence()
     }
 
     /// The entries of an index whose terms are selected, as they are now.

@@ -132,6 +132,16 @@ pub enum Error {
     TablesExhausted,
     /// A read that must not wait for the medium would have to.
     NotInMemory,
+    /// The journal does not hold every write after a sequence number: some were collected, or the
+    /// number is above that of the last write.
+    ChangesLost {
+        /// The sequence number after which writes were asked for.
+        since: u64,
+        /// The lowest one after which all are there.
+        oldest: u64,
+        /// The last write.
+        newest: u64,
+    },
     /// A table is there, but its options are not those that were asked for.
     TableDiffers {
         /// Its name.
@@ -330,6 +340,14 @@ impl std::fmt::Display for Error {
             Error::TableUnknown { number } => write!(f, "there is no table {number}"),
             Error::NotInMemory => f.write_str("what was asked for is not in memory"),
             Error::TablesExhausted => f.write_str("all table numbers are in use"),
+            Error::ChangesLost { since, oldest, newest } => {
+                write!(
+                    f,
+                    "the writes after {since} are not all here: the journal has those after \
+                     {oldest}, and the last one is {newest}; read the table anew, and go on from \
+                     there"
+                )
+            }
             Error::TableDiffers { name, what } => {
                 write!(f, "table `{name}` has other options: {what}; open it with its own")
             }

@@ -137,6 +137,8 @@ pub(crate) struct GarbageCollector {
     time: Arc<MarkedTime>,
     clock: Clock,
     activity: Activity,
+    /// Bytes of the newest segments that the thread leaves alone.
+    kept_bytes: u64,
     /// Held while a run is collected; whether the store was closed.
     is_closed: Mutex<bool>,
     is_stopping: AtomicBool,
@@ -153,6 +155,7 @@ impl GarbageCollector {
         ledger: Arc<Ledger>,
         time: Arc<MarkedTime>,
         (clock, activity): (Clock, Activity),
+        kept_bytes: u64,
     ) -> GarbageCollector {
         GarbageCollector {
             journal,
@@ -160,6 +163,7 @@ impl GarbageCollector {
             time,
             clock,
             activity,
+            kept_bytes,
             is_closed: Mutex::default(),
             is_stopping: AtomicBool::default(),
             stop: Mutex::default(),
@@ -208,7 +212,7 @@ impl GarbageCollector {
         for _ in 0..=self.journal.segments().list().segments.len() {
             let (dead_bytes, all_bytes) = garbage.dead_and_all_bytes();
             let is_done = dead_bytes <= all_bytes / DEAD_LEFT_ONE_IN;
-            if is_done || !self.collect_one(DEAD_SHARE_ON_CALL, || {})? {
+            if is_done || !self.collect_one(DEAD_SHARE_ON_CALL, 0, || {})? {
                 break;
             }
         }
@@ -227,15 +231,16 @@ impl GarbageCollector {
     }
 
     /// Collects the run that frees the largest share, if one is worth it, and says whether it did.
-    /// `rest` is called between slices.
-    fn collect_one(&self, dead_share: f64, rest: impl Fn()) -> Result<bool> {
+    /// The newest `kept_bytes` stay. `rest` is called between slices.
+    fn collect_one(&self, dead_share: f64, kept_bytes: u64, rest: impl Fn()) -> Result<bool> {
         let _one_at_a_time = self.check_open()?;
         self.journal.sync().check_poison()?;
         let judge = self.judge(0, u64::MAX);
         let marker_sequence = judge.marker_sequence;
         drop(judge);
+        let kept_after = self.journal.segments().list().end_before_newest(kept_bytes);
         let limits = GarbageLimits {
-            flushed_sequence: self.ledger.flushed_sequence(),
+            flushed_sequence: self.ledger.flushed_sequence().min(kept_after),
             marker_sequence,
             dead_share,
         };
@@ -331,7 +336,8 @@ impl GarbageCollector {
             let excess = self.journal.garbage().excess();
             let is_pressed = excess.bytes() > 0;
             let dead_share = if is_pressed { DEAD_SHARE_MAX } else { DEAD_SHARE_BACKGROUND };
-            let outcome = self.collect_one(dead_share, || self.rest_between_slices());
+            let rest = || self.rest_between_slices();
+            let outcome = self.collect_one(dead_share, self.kept_bytes, rest);
             match outcome {
                 Ok(true) => excess.take_heart(),
                 _ if is_pressed => excess.give_up(),
@@ -370,12 +376,16 @@ impl GarbageCollector {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
 
+    use pellucid_account::Timeline;
     use pellucid_io::simulated::SimulatedFileSystem;
 
+    use crate::batch::Operation;
     use crate::engine::Engine;
     use crate::ledger::VERSIONS_LOOKED_AT;
+    use crate::open_store::OpenStore;
     use crate::options::EngineOptions;
     use crate::table_id::TableId;
 
@@ -421,5 +431,33 @@ mod tests {
         assert!(collected.freed_bytes > 290 * VALUE_LENGTH as u64, "{collected:?}");
         let looked_at = VERSIONS_LOOKED_AT.get();
         assert!(looked_at <= 300, "{looked_at} versions for some 300 records");
+    }
+
+    /// A follower that was away for a minute would have to read the whole table anew.
+    #[test]
+    fn the_thread_leaves_the_newest_segments_alone() {
+        for (kept_bytes, is_whole) in [(0, false), (64 << 10, true)] {
+            let options = EngineOptions {
+                file_system: Arc::new(SimulatedFileSystem::new()),
+                segment_size_bytes: 8 << 10,
+                kept_changes_bytes: kept_bytes,
+                background: false,
+                identity_seed: Some(1),
+                ..EngineOptions::default()
+            };
+            let store = OpenStore::open(Path::new("/store"), options).unwrap();
+            let store = Arc::new(store);
+            let table = crate::tables::table(&store, "t").unwrap();
+            for _ in 0..100 {
+                let put = Operation::put(table, b"again", &[7; VALUE_LENGTH]);
+                store.writer.write(&[put], &mut Timeline::off()).unwrap();
+            }
+            store.writer.flush().unwrap();
+            let collector = &store.collector;
+            while collector.collect_one(0.5, collector.kept_bytes, || {}).unwrap() {}
+            let list = store.journal.segments().list();
+            let newest = store.ledger.published_sequence();
+            assert_eq!(list.complete_since(newest) == 0, is_whole, "{kept_bytes} bytes");
+        }
     }
 }

@@ -61,7 +61,10 @@ impl OpenStore {
             directory: directory.clone(),
             clock,
             segment_size_bytes: options.segment_size_bytes,
-            dead_allowance_bytes: options.shares().dead_allowance_bytes(),
+            dead_allowance_bytes: options
+                .shares()
+                .dead_allowance_bytes()
+                .saturating_add(options.kept_changes_bytes),
             segment_records_max: options.shares().segment_records_max(),
             time: Arc::clone(&time),
             activity: activity.clone(),
@@ -99,6 +102,7 @@ impl OpenStore {
             Arc::clone(&ledger),
             Arc::clone(&time),
             (clock, activity.clone()),
+            options.kept_changes_bytes,
         ));
         let store = OpenStore {
             options,

@@ -61,6 +61,10 @@ pub struct EngineOptions {
     pub batch_entries_max: usize,
     /// The largest batch in the journal, in bytes.
     pub batch_size_max_bytes: usize,
+    /// Bytes of the newest sealed segments that the engine does not collect by itself, so that
+    /// [`crate::Engine::changes`] can begin that far back; [`crate::Engine::collect`] collects them
+    /// all the same.
+    pub kept_changes_bytes: u64,
     /// True if threads of the engine's own flush, merge, sync and prepare segments. If not, the
     /// calling threads do it, which makes every run repeat itself.
     pub background: bool,
@@ -85,6 +89,7 @@ impl Default for EngineOptions {
             value_length_max: 64 << 20,
             batch_entries_max: 1 << 16,
             batch_size_max_bytes: 128 << 20,
+            kept_changes_bytes: 0,
             background: true,
             file_system: Arc::new(SystemFileSystem),
             clock: Clock::system(),
@@ -103,6 +108,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("value_length_max", &self.value_length_max)
             .field("batch_entries_max", &self.batch_entries_max)
             .field("batch_size_max_bytes", &self.batch_size_max_bytes)
+            .field("kept_changes_bytes", &self.kept_changes_bytes)
             .field("background", &self.background)
             .finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use pellucid_engine::stat;
 use pellucid_io::SystemFileSystem;
 #[cfg(feature = "cql")]
 use pellucid_server::{CqlOptions, CqlStore};
-use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList};
+use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList, is_entity_table};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
     Copied, CopiedTable, Source, Store, StoreError, begin_copy, compare, copy, end_copy,
@@ -90,6 +90,10 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
     let open = |place: &str| open(place, secret.as_deref(), arguments);
     let (from, to) = (open(source)?, open(target)?);
+    let named = named_tables(&*from, &*to)?;
+    let named = named.iter().map(|name| CopiedTable { name, part_of: None });
+    let tables: Vec<_> = tables.iter().copied().chain(named).collect();
+    let tables = &tables[..];
     let identity = identity_of(source)?;
     let source = Source { store: &*from, identity: &identity };
     if *anew {
@@ -109,6 +113,21 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
         println!("{}", json!({ "tables": copied }));
     }
     Ok(())
+}
+
+/// The tables of entities that have names of their own, if the target can have them.
+fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure> {
+    let Some(local) = from.local() else { return Ok(Vec::new()) };
+    let mut names = local.table_names().map_err(Failure::work)?;
+    names.retain(|name| is_entity_table(name));
+    names.sort_unstable();
+    if to.local().is_none() && !names.is_empty() {
+        let names = names.join(", ");
+        let line = format!("{names}: left out, as the target has one table of entities");
+        eprintln!("{line}");
+        return Ok(Vec::new());
+    }
+    Ok(names)
 }
 
 /// Copies a table and compares the two, and says how much that was.

@@ -60,6 +60,7 @@ enum Command {
     Put(data::PutArguments),
     Delete(data::DeleteArguments),
     Scan(data::ScanArguments),
+    Changes(data::ChangesArguments),
     Query(data::QueryArguments),
     Account(account::AccountArguments),
     #[cfg(feature = "laboratory")]
@@ -137,6 +138,7 @@ fn main() -> ExitCode {
         Command::Put(arguments) => data::put(&arguments),
         Command::Delete(arguments) => data::delete(&arguments),
         Command::Scan(arguments) => data::scan(&arguments),
+        Command::Changes(arguments) => data::changes(&arguments),
         Command::Query(arguments) => data::query(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

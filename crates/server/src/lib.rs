@@ -11,6 +11,7 @@ pub mod access;
 mod admin;
 mod answer;
 mod certificates;
+mod changes;
 mod cluster;
 mod descriptors;
 mod documents;
@@ -43,6 +44,7 @@ mod timing;
 
 pub use documents::DocumentSettings;
 pub use engine_log::ENGINE_TARGET;
+pub use entities::is_entity_table;
 pub use engine_page::document as engine_document;
 pub use exposure::Exposure;
 pub use follow::Export;

@@ -55,6 +55,8 @@ pub(crate) enum Operation {
     PeerBatch = 29,
     PeerRange = 30,
     EntityMultiGet = 31,
+    /// The writes of entities or of a collection in their order: as long as the client follows.
+    Changes = 32,
 }
 
 /// The end of a request.
@@ -113,6 +115,7 @@ pub(crate) const NAMES: Names = Names {
         "peer_batch",
         "peer_range",
         "entity_multi_get",
+        "changes",
     ],
     outcomes: &[
         "ok",

@@ -9,23 +9,25 @@ use crate::routes::{BodyLimit, ENTITY_ROUTES, Method, Need, Route, SERVER_ROUTES
 type Parameter = (&'static str, &'static str, &'static str);
 
 const KEY: Parameter = ("id", "string", "The key, percent-encoded; 1 to 1,024 bytes. Required.");
+const TABLE: Parameter = ("table", "string", "The table; `entities` unless it is given.");
 const SYNC: Parameter =
     ("sync", "string", "The acknowledgement survives: `memory`, `os` or `disk`.");
 
 /// The parameters of each path that has some.
 const PARAMETERS: &[(Method, &[&str], &[Parameter])] = &[
-    (Method::Get, &["v0", "entity"], &[KEY]),
-    (Method::Head, &["v0", "entity"], &[KEY]),
+    (Method::Get, &["v0", "entity"], &[KEY, TABLE]),
+    (Method::Head, &["v0", "entity"], &[KEY, TABLE]),
     (
         Method::Put,
         &["v0", "entity"],
-        &[KEY, SYNC, ("ttl", "integer", "Seconds after which the entity is gone.")],
+        &[KEY, TABLE, SYNC, ("ttl", "integer", "Seconds after which the entity is gone.")],
     ),
-    (Method::Delete, &["v0", "entity"], &[KEY, SYNC]),
+    (Method::Delete, &["v0", "entity"], &[KEY, TABLE, SYNC]),
     (
         Method::Get,
         &["v0", "entities"],
         &[
+            TABLE,
             ("start", "string", "The first key, percent-encoded. Required."),
             ("end", "string", "The key before which the range ends."),
             ("limit", "integer", "Most entities."),
@@ -33,7 +35,21 @@ const PARAMETERS: &[(Method, &[&str], &[Parameter])] = &[
             ("cluster", "boolean", "The ranges of all nodes."),
         ],
     ),
-    (Method::Post, &["v0", "batch"], &[SYNC]),
+    (Method::Post, &["v0", "entities", "get"], &[TABLE]),
+    (Method::Post, &["v0", "batch"], &[TABLE, SYNC]),
+    (
+        Method::Get,
+        &["v0", "changes"],
+        &[
+            ("since", "integer", "The last sequence number that is known; 0 for all changes."),
+            ("follow", "boolean", "The stream goes on with what is written later."),
+            ("prefix", "string", "Of keys that begin so, percent-encoded."),
+            ("sync", "string", "`disk`: told once they survive the loss of power."),
+            TABLE,
+            ("collection", "string", "Of the documents of this collection."),
+            ("database", "string", "Its database; `_system` unless it is given."),
+        ],
+    ),
     (Method::Get, &["_admin", "account"], &[("window", "integer", "Of so many last seconds.")]),
     (
         Method::Get,
@@ -170,6 +186,10 @@ fn responses(route: &Route, method: Method) -> Value {
             add("200", "The entity.");
             add("304", "It is the revision that the client has.");
             add("404", "There is no such entity.");
+        }
+        (["v0", "changes"], _) => {
+            add("200", "The writes, as lines of JSON or as server-sent events.");
+            add("410", "Not all of them are there any more; the body says which are.");
         }
         (["v0", "cluster", "peer"], _) => add("101", "The peer protocol begins."),
         _ => add("200", "Done."),

@@ -270,6 +270,7 @@ impl From<StoreError> for Failure {
 pub(crate) fn status_of(error: &StoreError) -> u16 {
     match error {
         StoreError::Unacceptable(_) => 400,
+        StoreError::ChangesLost { .. } => 410,
         StoreError::ConditionFailed { .. } => 412,
         StoreError::Full(_) => 507,
         StoreError::ReadOnly(_) | StoreError::Busy(_) => 503,

@@ -30,11 +30,12 @@ use crate::access::{
 use crate::admin::{AdminApi, FullMerge};
 use crate::answer::Later;
 use crate::certificates::CertificateWatch;
+use crate::changes::ChangesApi;
 use crate::cluster::{Owner, PeerApi, join};
 use crate::descriptors::fit_connections;
 use crate::documents::{DocumentApi, DocumentSettings, QUEUED_CALLS_MAX, request_memory_default};
 use crate::engine_log::log_engine;
-use crate::entities::EntityApi;
+use crate::entities::{EntityApi, EntityTables};
 use crate::exposure::Exposure;
 use crate::follow::{Export, Follower, Traced};
 use crate::gate::{BodyBudgets, Gate};
@@ -61,6 +62,10 @@ const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = DOCUMENTS_BYTES_MAX + (192 << 20);
 /// Room for requests that wait: for a full queue of calls, which has an answer of its own that
 /// drivers understand, and for all that run or stream beside it.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
+
+/// Bytes of the newest journal segments that are kept for those who follow the changes: one of the
+/// usual size.
+const KEPT_CHANGES_DEFAULT_BYTES: u64 = 64 << 20;
 
 /// The time that a stop waits, once requests in flight were cut, for threads that were told to end.
 const END_WAIT: Duration = Duration::from_secs(2);
@@ -189,7 +194,10 @@ impl ServerOptions {
             profile_hertz: USUAL_HERTZ,
             request_memory: request_memory_default(),
             documents: DocumentSettings::default(),
-            embedded: EmbeddedOptions::default(),
+            embedded: EmbeddedOptions {
+                kept_changes_bytes: KEPT_CHANGES_DEFAULT_BYTES,
+                ..EmbeddedOptions::default()
+            },
             cluster: None,
         }
     }
@@ -200,6 +208,7 @@ pub struct RunningServer {
     server: Server<Later>,
     observer: Arc<Observer>,
     entities: Arc<EntityApi>,
+    changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
     drain: Option<JoinHandle<()>>,
     engine_log: Option<Recurring>,
@@ -337,6 +346,7 @@ fn check_cluster(
 struct Parts {
     gate: Arc<Gate>,
     entities: Arc<EntityApi>,
+    changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
     observer: Arc<Observer>,
     cluster: Option<Arc<Cluster>>,
@@ -356,7 +366,9 @@ impl Parts {
     ) -> Result<Parts, ServerError> {
         let data = &options.data;
         let table = store.table(ENTITIES);
-        let table = table.map_err(|error| ServerError::Store(data.clone(), error))?;
+        let failed = |error| ServerError::Store(data.clone(), error);
+        let table = table.map_err(failed)?;
+        let documents_table = store.table_in_parts(TABLE, part_of).map_err(failed)?;
         let cluster =
             join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
         let documents = open_documents(&store, &accounts, options)?;
@@ -370,7 +382,11 @@ impl Parts {
         });
         let keys = Arc::new(Keys::new(options.show_keys));
         let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
+        let refused = options.cluster.is_some().then_some("a cluster has one table of entities");
+        let entity_tables = EntityTables::open(Arc::clone(&store), table, refused);
+        let changes = ChangesApi::start(Arc::clone(&store), documents_table, Clock::system(), &log);
         Ok(Parts {
+            changes: Arc::new(changes.map_err(ServerError::Run)?),
             gate: Arc::new(Gate {
                 accounts,
                 verifier: verifier.map_err(ServerError::Run)?,
@@ -379,7 +395,7 @@ impl Parts {
             }),
             entities: Arc::new(EntityApi {
                 store,
-                table,
+                tables: entity_tables.map_err(failed)?,
                 acknowledgement: options.acknowledgement,
                 keys: Arc::clone(&keys),
                 log: log.clone(),
@@ -411,6 +427,7 @@ impl Parts {
         let accounts = Arc::clone(&self.gate.accounts);
         Api {
             gate: Arc::clone(&self.gate),
+            changes: Arc::clone(&self.changes),
             documents: Arc::clone(&self.documents),
             admin: AdminApi {
                 observer: Arc::clone(&observer),
@@ -478,6 +495,7 @@ fn serve(
         server,
         observer,
         entities,
+        changes: Arc::clone(&parts.changes),
         documents,
         drain,
         engine_log,
@@ -551,10 +569,11 @@ impl RunningServer {
     /// # Errors
     /// If the store cannot be read.
     pub fn count_entities(&self) -> Result<u64, ServerError> {
-        let EntityApi { store, table, .. } = &*self.entities;
+        let EntityApi { store, tables, .. } = &*self.entities;
+        let table = tables.usual();
         let count = || {
             let all = Range { start: b"", end: None, reverse: false };
-            let (mut scan, mut count) = (store.scan(*table, all)?, 0);
+            let (mut scan, mut count) = (store.scan(table, all)?, 0);
             while scan.next_head()?.is_some() {
                 count += 1;
             }
@@ -601,6 +620,8 @@ impl RunningServer {
 
     /// Ends all threads.
     fn end(self) -> Result<(), ServerError> {
+        // Streams that follow have no end of their own.
+        self.changes.stop();
         let served = self.server.stop().map_err(ServerError::Run);
         self.observer.account.stop();
         // Nobody waits for their answers any more.

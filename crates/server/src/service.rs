@@ -10,17 +10,19 @@ use pellucid_http::{
 };
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::Value;
-use pellucid_thread::Panicked;
+use pellucid_thread::{Job, Panicked};
 use serde_json::json;
 
-use crate::access::Identity;
+use crate::access::{Identity, Right, Scope};
 use crate::admin::AdminApi;
 use crate::answer::{Answer, Handling, Later, Loop};
+use crate::changes::{ChangesApi, ChangesOf, ChangesQuery};
 use crate::cluster::PeerApi;
 use crate::documents::{self, DocumentApi};
 use crate::entities::multi_get::KeyList;
-use crate::entities::{EntityApi, WriteHeaders, batch, multi_get, ranges};
+use crate::entities::{EntityApi, WriteHeaders, batch, check_name, multi_get, ranges};
 use crate::gate::{Gate, Judged};
+use crate::helper::page_on_thread;
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 use crate::panics::log_panic;
@@ -29,6 +31,8 @@ use crate::reply::{Body, Failure, Reply};
 use crate::routes::{BodyLimit, Handler, Method, Methods, Missing, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
 
+static EMPTYING: Job = Job::new("empty_table");
+
 /// Bytes that the body of a request may have that needs none.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
@@ -36,7 +40,8 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 const TRACE_RESPONSE: &str = "traceresponse";
 
 const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/entities/get, \
-                           /v0/batch, /v0/status, \
+                           /v0/batch, /v0/changes, /v0/tables, \
+                           /v0/status, \
                            /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
                            /_admin/requests, /_admin/interference, /_admin/trace, \
                            /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
@@ -47,6 +52,7 @@ const OTHER_METHODS: &str = "this path has other methods";
 pub(crate) struct Api {
     pub(crate) gate: Arc<Gate>,
     pub(crate) entities: Arc<EntityApi>,
+    pub(crate) changes: Arc<ChangesApi>,
     pub(crate) documents: Arc<DocumentApi>,
     pub(crate) admin: AdminApi,
     pub(crate) peers: PeerApi,
@@ -186,7 +192,6 @@ impl Api {
             Handler::Entity => self
                 .entities
                 .named(&request, known)
-                .map_err(Failure::from)
                 .and_then(|_| self.entities.asked_write(&request, method == "PUT").map(|_| ())),
             Handler::Batch => check_parameters(query, known)
                 .map_err(Failure::from)
@@ -194,6 +199,8 @@ impl Api {
             _ => Ok(()),
         };
         match judged {
+            // Whether a table is there is told to those alone who may use it.
+            Err(Failure::Refused(404, _)) => None,
             Err(Failure::Refused(status, line)) => Some(by_head(status, &line, None)),
             _ => None,
         }
@@ -248,6 +255,8 @@ impl Api {
             Handler::Range => self.range(request, exchange),
             Handler::MultiGet => self.multi_get(request, exchange),
             Handler::Batch => self.batch(request, exchange),
+            Handler::Changes => self.changes(request, exchange),
+            Handler::Tables => self.tables(target, request),
             Handler::Peer => self.peers.welcome(request, exchange),
             Handler::Admin(page) => page(&self.admin, request),
             Handler::Profile(page) => {
@@ -274,9 +283,9 @@ impl Api {
         let operation = of.operation;
         let named = match self.entities.named(request, of.parameters.unwrap_or_default()) {
             Ok(named) => named,
-            Err(line) => {
+            Err(failure) => {
                 route(exchange, operation);
-                return Err(line.into());
+                return Err(failure);
             }
         };
         exchange.facts.key_hash = self.entities.keys.note(&named.key);
@@ -310,7 +319,50 @@ impl Api {
             return Err(line.into());
         }
         let clock = exchange.timeline.is_wanted.then(|| exchange.timeline.clock());
-        self.entities.multi_get(KeyList { keys, clock }, store, exchange)
+        self.entities.multi_get(KeyList { keys, clock }, store, request, exchange)
+    }
+
+    /// Lists the tables that the caller may read, makes one, or empties it.
+    fn tables(&self, target: &Target<'_>, request: &Request<'_>) -> Handling {
+        let tables = &self.entities.tables;
+        let may = |name: &str, right| self.caller.may(Scope::Table(name), right);
+        let Some(name) = target.segment(2) else {
+            let names = tables.names().into_iter().filter(|name| may(name, Right::Read));
+            return Ok(Reply::value(200, &json!({ "tables": names.collect::<Vec<_>>() })).into());
+        };
+        check_name(name)?;
+        if !may(name, Right::Write) {
+            let line = "this account has no right to write to this table";
+            return Err(Failure::Refused(403, line.into()));
+        }
+        if request.method == "PUT" {
+            return Ok(match tables.make(name)? {
+                true => Reply::line(201, "made").into(),
+                false => Reply::line(200, "there already").into(),
+            });
+        }
+        let (table, entities) = (tables.find(name)?, Arc::clone(&self.entities));
+        page_on_thread("pellucid-empty", &EMPTYING, move || {
+            let removed = entities.tables.empty(table)?;
+            Ok(Reply::value(200, &json!({ "removed": removed })))
+        })
+    }
+
+    fn changes(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+        let query = ChangesQuery::parse(request, self.entities.acknowledgement)?;
+        let Some((name, database)) = &query.collection else {
+            let table = self.entities.tables.named_in(request.query)?;
+            return self.changes.answer(&query, ChangesOf::Table(table), exchange);
+        };
+        if self.peers.cluster().is_some() {
+            return Ok(no_documents().into());
+        }
+        match self.documents.readable_collection(database, name, &self.caller) {
+            Ok(collection) => {
+                self.changes.answer(&query, ChangesOf::Collection(collection), exchange)
+            }
+            Err(error) => Ok(Reply::from(error).into()),
+        }
     }
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {

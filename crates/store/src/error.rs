@@ -31,6 +31,14 @@ pub enum StoreError {
     /// Fewer copies answered than had to. The text says how many, or which node is not there. Of a
     /// write it is unknown whether it happened; it may be seen later.
     Unreachable(String),
+    /// The writes after a sequence number are not all there any more, or there is no such write
+    /// yet.
+    ChangesLost {
+        /// The lowest sequence number after which all are there.
+        oldest: u64,
+        /// The last write.
+        newest: u64,
+    },
     /// The data is not in memory, and the thread must not wait for it
     /// ([`LocalStore::all_in_memory`](crate::LocalStore::all_in_memory)).
     NotInMemory,
@@ -50,6 +58,14 @@ impl fmt::Display for StoreError {
             | StoreError::Failed(what) => f.write_str(what),
             StoreError::ConditionFailed { current: Some(sequence), .. } => {
                 write!(f, "the condition does not hold: the entry's ETag is \"{sequence}\"")
+            }
+            StoreError::ChangesLost { oldest, newest } => {
+                write!(
+                    f,
+                    "the changes after that sequence number are not all there: there are those \
+                     after {oldest}, and the last write is {newest}; read all entries anew, and \
+                     follow from the newest sequence number that you know then"
+                )
             }
             StoreError::NotInMemory => {
                 f.write_str("what is read is not in memory: ask a thread that may wait")

@@ -8,6 +8,7 @@
 
 mod answer;
 mod backups;
+mod changes;
 mod copy;
 mod copy_notes;
 mod error;
@@ -20,6 +21,7 @@ mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use backups::{BackupFigures, BackupId, Backups};
+pub use changes::{Change, ChangeFeed, ChangeStep, Changes, ChangesAfter};
 pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};
 pub use error::{Result, StoreError};
 pub use hand_over::{HandOver, STALL, hand_over, hand_over_write};

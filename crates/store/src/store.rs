@@ -7,6 +7,7 @@ use pellucid_account::{Activity, LateParts, PARTS_MAX, Timeline};
 
 use crate::answer::Answer;
 use crate::backups::Backups;
+use crate::changes::ChangeFeed;
 use crate::error::Result;
 use crate::model::{
     Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, ReadMode, Table, Written,
@@ -193,6 +194,11 @@ pub trait LocalStore {
 
     /// The backups of the store, if it can make some.
     fn backups(&self) -> Option<&dyn Backups> {
+        None
+    }
+
+    /// The changes of the store, if it tells them.
+    fn change_feed(&self) -> Option<&dyn ChangeFeed> {
         None
     }
 }

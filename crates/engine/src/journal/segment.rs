@@ -417,7 +417,7 @@ impl Segment {
 
     /// The value of `record`, which lies at `offset`.
     #[inline]
-    pub(super) fn value_of(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
+    pub(crate) fn value_of(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
         if record.compression != Compression::None {
             return self.unpacked(record, offset);
         }

@@ -94,6 +94,37 @@ impl SegmentList {
         self.segments[location.segment].prefetch(location.offset as usize, length);
     }
 
+    /// The lowest sequence number after which there is a record for each one, if the last is
+    /// `last_sequence`.
+    pub(crate) fn complete_since(&self, last_sequence: u64) -> u64 {
+        let mut first = last_sequence + 1;
+        for segment in self.segments.iter().rev() {
+            let reaches = segment.footer().is_none_or(|footer| {
+                footer.is_dense() && footer.last_sequence.saturating_add(1) >= first
+            });
+            if segment.is_collected() || !reaches {
+                break;
+            }
+            first = segment.first_sequence;
+        }
+        first.saturating_sub(1)
+    }
+
+    /// The last sequence number before the newest sealed segments of `bytes` at least; no limit
+    /// where there are none to be told apart.
+    pub(crate) fn end_before_newest(&self, bytes: u64) -> u64 {
+        let mut sum_bytes = 0;
+        let mut sealed = self.segments.iter().rev().filter(|segment| segment.footer().is_some());
+        if bytes == 0 {
+            return u64::MAX;
+        }
+        let oldest = sealed.find(|segment| {
+            sum_bytes += segment.record_bytes();
+            sum_bytes >= bytes
+        });
+        oldest.map_or(0, |segment| segment.first_sequence.saturating_sub(1))
+    }
+
     /// Reads the value of the record at `location`, and checks that it is that of `key` with
     /// `sequence`.
     #[inline]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
+use super::table::TableArgument;
 use super::{CONDITION_CODE, MISSING_CODE, Out, PATIENCE, unwritable};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded, question};
@@ -22,6 +23,8 @@ pub(crate) struct GetArguments {
     server: ServerAddress,
     /// The key.
     key: String,
+    #[command(flatten)]
+    table: TableArgument,
 }
 
 /// Write an entity. Without a value or a file, the value is all of standard input.
@@ -38,6 +41,8 @@ pub(crate) struct PutArguments {
     server: ServerAddress,
     /// The key.
     key: String,
+    #[command(flatten)]
+    table: TableArgument,
     /// The value.
     #[arg(conflicts_with = "file")]
     value: Option<String>,
@@ -68,6 +73,8 @@ pub(crate) struct DeleteArguments {
     server: ServerAddress,
     /// The key.
     key: String,
+    #[command(flatten)]
+    table: TableArgument,
     /// What the acknowledgement survives [default: as the server is set].
     #[arg(long)]
     sync: Option<Survives>,
@@ -117,17 +124,17 @@ impl Condition {
     }
 }
 
-fn path_of(key: &str) -> Result<String, Failure> {
+fn path_of(key: &str, table: &TableArgument) -> Result<String, Failure> {
     if key.is_empty() {
         return Err(Failure::usage("the key is empty"));
     }
-    Ok(format!("/v0/entity?id={}", encoded(key)))
+    Ok(format!("/v0/entity?id={}{}", encoded(key), table.parameter()))
 }
 
 /// Reads an entity.
 pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
-    let path = path_of(&arguments.key)?;
+    let path = path_of(&arguments.key, &arguments.table)?;
     let asked = Question { patience: PATIENCE, ..Question::get(&path) };
     let mut out = Out::begin();
     let answer = remote.ask_in_pieces(&asked, &mut |status, body| {
@@ -143,7 +150,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
             let text = format!("there is no entity `{}`", arguments.key);
             Err(Failure { text, code: MISSING_CODE })
         }
-        _ => Err(answer.failure("table/entities=read")),
+        _ => Err(answer.failure(&arguments.table.grant("read"))),
     }
 }
 
@@ -154,7 +161,7 @@ pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
     if arguments.if_absent {
         headers += "If-None-Match: *\r\n";
     }
-    let mut path = path_of(&arguments.key)? + Survives::parameter(arguments.sync);
+    let mut path = path_of(&arguments.key, &arguments.table)? + Survives::parameter(arguments.sync);
     if let Some(ttl) = arguments.ttl {
         path += &format!("&ttl={ttl}");
     }
@@ -167,7 +174,7 @@ pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
     match answer.status {
         201 => Ok(()),
         412 => Err(condition_failed(&arguments.key)),
-        _ => Err(answer.failure("table/entities=write")),
+        _ => Err(answer.failure(&arguments.table.grant("write"))),
     }
 }
 
@@ -197,13 +204,13 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 pub(crate) fn delete(arguments: &DeleteArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let headers = arguments.condition.line()?;
-    let path = path_of(&arguments.key)? + Survives::parameter(arguments.sync);
+    let path = path_of(&arguments.key, &arguments.table)? + Survives::parameter(arguments.sync);
     let asked = Question { headers: &headers, ..question("DELETE", &path, b"", PATIENCE) };
     let answer = remote.ask(&asked)?;
     match answer.status {
         202 => Ok(()),
         412 => Err(condition_failed(&arguments.key)),
-        _ => Err(answer.failure("table/entities=write")),
+        _ => Err(answer.failure(&arguments.table.grant("write"))),
     }
 }
 

@@ -1,17 +1,20 @@
-//! `pellucid get`, `put`, `delete`, `scan` and `query`: a server's data for scripts.
+//! `pellucid get`, `put`, `delete`, `scan`, `changes` and `query`: a server's data for scripts.
 //!
 //! Data goes to standard output and comes from standard input, and nothing else does. Beside the
 //! exit codes of all commands, [`MISSING_CODE`] says that there is no such entry, and
 //! [`CONDITION_CODE`] that a write's condition did not hold.
 
+mod changes;
 mod entities;
 mod json;
 mod query;
 mod scan;
+mod table;
 
 use std::io::{self, Write, stdout};
 use std::time::Duration;
 
+pub(crate) use changes::{ChangesArguments, changes};
 pub(crate) use entities::{DeleteArguments, GetArguments, PutArguments, delete, get, put};
 pub(crate) use query::{QueryArguments, query};
 pub(crate) use scan::{ScanArguments, scan};
@@ -39,6 +42,12 @@ impl Out {
     /// Writes; false if nobody reads any more.
     fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let written = self.out.write_all(bytes);
+        self.note(written)
+    }
+
+    /// Writes for a reader who waits for it; false if nobody reads any more.
+    fn write_now(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let written = self.out.write_all(bytes).and_then(|()| self.out.flush());
         self.note(written)
     }
 

@@ -7,6 +7,7 @@ use pellucid_client::http::Question;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::table::TableArgument;
 use super::{Out, PATIENCE, unwritable};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded};
@@ -31,6 +32,8 @@ pub(crate) struct ScanArguments {
     /// The key before which the range ends [default: after the last there is].
     #[arg(long)]
     end: Option<String>,
+    #[command(flatten)]
+    table: TableArgument,
     /// Only keys that begin so.
     #[arg(long, conflicts_with_all = ["start", "end"])]
     prefix: Option<String>,
@@ -76,7 +79,7 @@ impl ScanArguments {
                 path += &format!("&{name}=true");
             }
         }
-        path
+        path + &self.table.parameter()
     }
 }
 
@@ -108,7 +111,7 @@ pub(crate) fn scan(arguments: &ScanArguments) -> Result<(), Failure> {
     }
     let answer = answered?;
     if answer.status != 200 {
-        return Err(answer.failure("table/entities=read"));
+        return Err(answer.failure(&arguments.table.grant("read")));
     }
     out.end()
 }
@@ -149,7 +152,7 @@ fn write_line(line: &[u8], keys: bool, text: &mut Vec<u8>) -> Result<(), String>
 }
 
 /// Bytes as text, or in base64 under a name that says so.
-fn show(name: &str, bytes: Vec<u8>, shown: &mut Map<String, Value>) {
+pub(super) fn show(name: &str, bytes: Vec<u8>, shown: &mut Map<String, Value>) {
     match String::from_utf8(bytes) {
         Ok(text) => shown.insert(name.to_owned(), text.into()),
         Err(error) => {

@@ -161,6 +161,10 @@ struct Settings {
     /// Memory for what is written and not yet in tables [default: 128M].
     #[arg(long, env = "PELLUCID_MEMORY")]
     memory: Option<Size>,
+    /// Bytes of the newest journal segments that are not collected by themselves, so that those who
+    /// follow `/v0/changes` can be away for a while [default: 64M]; the disk holds as much more.
+    #[arg(long, env = "PELLUCID_KEEP_CHANGES")]
+    keep_changes: Option<Size>,
     /// Largest value [default: 64M].
     #[arg(long, env = "PELLUCID_VALUE_MAX")]
     value_max: Option<Size>,

@@ -52,6 +52,7 @@ impl Settings {
             threads: None,
             accounting: Some(AccountingKind::Full),
             memory: Some(Size(options.embedded.memory_bytes)),
+            keep_changes: Some(Size(options.embedded.kept_changes_bytes)),
             value_max: size(options.embedded.value_bytes_max),
             batch_max: size(options.batch_bytes_max),
             head_max: size(limits.head_bytes),
@@ -190,6 +191,8 @@ impl Settings {
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
         let embedded = &mut options.embedded;
         embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
+        embedded.kept_changes_bytes =
+            self.keep_changes.map_or(embedded.kept_changes_bytes, |size| size.0);
         embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);
         options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);
         let limits = &mut options.limits;

@@ -1,6 +1,6 @@
 //! Data for scripts: `get`, `put`, `delete`, `scan` and `query` against the built server.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -155,5 +155,48 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     assert_eq!(super::finish(by_environment).status.code(), Some(4));
     let put = ["put", url, "k", "v", "--ca", &certificate, "--token", &token];
     fails(&put, 1, "table/entities=write");
+    server.stop();
+}
+
+#[test]
+fn changes_are_lines_that_go_on_where_they_ended() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let url = &url(&server);
+    let mut client = server.client();
+    assert_eq!(client.call("PUT", "/v0/tables/fruit", &[], b"").status, 201);
+    done(&run(&["put", url, "apple", "red", "--table", "fruit"]));
+    done(&run(&["put", url, "apple", "usual"]));
+    done(&run(&["delete", url, "apple", "--table", "fruit"]));
+    assert_eq!(done(&run(&["get", url, "apple"])), "usual");
+    fails(&["get", url, "apple", "--table", "fruit"], 4, "no entity");
+    let changes = lines(&run(&["changes", url, "--since", "0", "--table", "fruit"]));
+    assert_eq!(changes.len(), 3, "{changes:?}");
+    assert_eq!((&changes[0]["key"], &changes[0]["value"]), (&json!("apple"), &json!("red")));
+    assert_eq!(changes[1]["deleted"], json!(true));
+    let since = changes[2]["sequence"].to_string();
+    assert_eq!(lines(&run(&["changes", url, "--since", &since])).len(), 1);
+    fails(&["changes", url], 2, "--since");
+    fails(&["changes", url, "--since", "999999"], 1, "newest");
+    // A follower has each change as it comes.
+    let mut command = pellucid(&["changes", url, "--follow"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    for number in 0.. {
+        // It begins at some moment after its start.
+        done(&run(&["put", url, &format!("k{number}"), "v"]));
+        let is_there = client.get("/_admin/requests").text().contains("\"changes\"");
+        if is_there || number > 200 {
+            break;
+        }
+    }
+    done(&run(&["put", url, "last", "v"]));
+    while !line.contains("\"last\"") {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "the stream has ended");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
     server.stop();
 }

@@ -78,7 +78,7 @@ pub(super) fn merged_range(
         return Err(line.into());
     }
     let range = Range { start: &start, end: end.as_deref(), reverse };
-    let scan = entities.store.scan(entities.table, range)?;
+    let scan = entities.store.scan(entities.tables.usual(), range)?;
     if let Some(failure) = links.unreachable() {
         return Err(Failure::Refused(504, failure.to_string().into()));
     }

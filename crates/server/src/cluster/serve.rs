@@ -165,7 +165,7 @@ fn execute(
     }
     let store = &entities.store;
     let table = match ask.table {
-        None => entities.table,
+        None => entities.tables.usual(),
         Some(table) => match store.table(table.name) {
             Ok(table) => table,
             Err(error) => return StoreAnswer::Now(Err(error)),
@@ -351,10 +351,12 @@ fn status_of(error: &StoreError) -> AnswerStatus {
         StoreError::Corruption(_) => AnswerStatus::Corruption,
         StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
         StoreError::Busy(_) => AnswerStatus::Busy,
-        // A node of a cluster keeps its keys itself, so that no copy can be out of reach.
-        StoreError::Unreachable(_) | StoreError::NotInMemory | StoreError::Failed(_) => {
-            AnswerStatus::Failed
-        }
+        // A node of a cluster keeps its keys itself, so that no copy can be out of reach, and peers
+        // do not ask for changes.
+        StoreError::Unreachable(_)
+        | StoreError::ChangesLost { .. }
+        | StoreError::NotInMemory
+        | StoreError::Failed(_) => AnswerStatus::Failed,
     }
 }
 

@@ -13,7 +13,9 @@ use pellucid_http::Request;
 use pellucid_store::Acknowledgement;
 use pellucid_thread::Recurring;
 
-use super::authorization::{CallError, authorize_account, collection_of, database_of};
+use super::authorization::{
+    CallError, authorize_account, collection_of, database_of, find_collection,
+};
 use super::call::Call;
 use super::completion::{Completion, ReplyResult};
 use super::control::Calls;
@@ -29,7 +31,7 @@ use super::{
     array, backups, collections, document, import, indexes, query_calls, unimplemented, upkeep,
     users,
 };
-use crate::access::{Accounts, Identity};
+use crate::access::{Accounts, Identity, Right};
 use crate::log::Log;
 use crate::reply::{Driver, Reply};
 use crate::routes::{CollectionCall, DatabaseCall, DocumentHandler, Handler, Runs, ServerCall};
@@ -104,6 +106,20 @@ impl DocumentApi {
 
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// The collection of this name, if the caller may read it.
+    ///
+    /// # Errors
+    /// If there is none, or the caller may not.
+    pub(crate) fn readable_collection(
+        &self,
+        database: &str,
+        name: &str,
+        caller: &Identity,
+    ) -> Result<Arc<Collection>, DocumentError> {
+        let found = find_collection(&self.documents, (database, name), caller, Right::Read);
+        found.map(|(_, collection)| collection)
     }
 
     /// The memory that all requests may take together.

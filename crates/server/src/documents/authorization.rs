@@ -61,19 +61,30 @@ pub(super) fn collection_of(
         database_of(documents, call, caller)?;
         return Err(nothing_named(call).into());
     };
-    let found = documents.database(call.database()).and_then(|database| {
-        let collection = database.collection(&name)?;
+    let found = find_collection(documents, (call.database(), &name), caller, needed(call));
+    found.map_err(CallError::Failed)
+}
+
+/// The collection of this name and its database, if the caller has this right to it.
+pub(super) fn find_collection(
+    documents: &Documents,
+    (database_name, name): (&str, &str),
+    caller: &Identity,
+    right: Right,
+) -> Result<(Arc<Database>, Arc<Collection>), DocumentError> {
+    let found = documents.database(database_name).and_then(|database| {
+        let collection = database.collection(name)?;
         Ok((database, collection))
     });
     match found {
         Ok((database, collection)) => {
-            authorize_collection(caller, &database, &collection, needed(call))?;
+            authorize_collection(caller, &database, &collection, right)?;
             Ok((database, collection))
         }
         Err(error) => {
             // Only callers who might read it learn that it is not there.
-            authorize(caller, call.database(), &name, needed(call))?;
-            Err(error.into())
+            authorize(caller, database_name, name, right)?;
+            Err(error)
         }
     }
 }

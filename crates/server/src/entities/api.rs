@@ -17,6 +17,7 @@ use super::multi_get::KeyList;
 use super::pieces::{Asked, RangeWalk};
 use super::ranges::{Form, Query, form_of};
 use super::replies::{WriteReply, head_reply, object_reply};
+use super::tables::EntityTables;
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::keys::Keys;
 use crate::log::Log;
@@ -31,7 +32,7 @@ const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
 /// The entities of a server, for all its event loops.
 pub(crate) struct EntityApi {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) table: Table,
+    pub(crate) tables: EntityTables,
     pub(crate) acknowledgement: Acknowledgement,
     pub(crate) keys: Arc<Keys>,
     pub(crate) log: Log,
@@ -40,6 +41,7 @@ pub(crate) struct EntityApi {
 /// The entity that a request names.
 pub(crate) struct Named<'q> {
     pub(crate) key: Cow<'q, [u8]>,
+    table: Table,
     /// The store, if it is another than the usual one.
     store: Option<Arc<dyn Store>>,
 }
@@ -57,19 +59,22 @@ impl EntityApi {
         &self,
         request: &Request<'q>,
         known: &[&str],
-    ) -> Result<Named<'q>, String> {
+    ) -> Result<Named<'q>, Failure> {
         // Nearly every request has the key as its only parameter.
         if only_parameter(request.query, "id").is_some() {
-            return Ok(Named { key: key_of(request)?, store: None });
+            return Ok(Named { key: key_of(request)?, table: self.tables.usual(), store: None });
         }
         check_parameters(request.query, known)?;
-        Ok(Named { key: key_of(request)?, store: self.store_of(request)? })
+        let key = key_of(request)?;
+        let table = self.tables.named_in(request.query)?;
+        Ok(Named { key, table, store: self.store_of(request)? })
     }
 
     /// Judges a batch by the head of its request.
     pub(crate) fn check_batch(&self, request: &Request<'_>) -> Result<(), Failure> {
         WriteHeaders::of(request).check_body()?;
         self.acknowledgement(request)?;
+        self.tables.named_in(request.query)?;
         self.store_of(request)?;
         Ok(())
     }
@@ -83,16 +88,16 @@ impl EntityApi {
         timeline: &mut Timeline,
     ) -> Handling {
         let store = named.store.as_deref().unwrap_or(&*self.store);
-        let key = &*named.key;
+        let (table, key) = (named.table, &*named.key);
         match operation {
             Operation::EntityGet => {
                 let conditions = ReadConditions::of(request);
-                let found = store.get(self.table, key, timeline);
+                let found = store.get(table, key, timeline);
                 Answer::of_store(found, timeline, move |object| object_reply(object, &conditions))
             }
             Operation::EntityHead => {
                 let conditions = ReadConditions::of(request);
-                let found = store.head(self.table, key, timeline);
+                let found = store.head(table, key, timeline);
                 Answer::of_store(found, timeline, move |head| head_reply(head, &conditions))
             }
             _ => {
@@ -102,7 +107,7 @@ impl EntityApi {
                 let value = is_put.then_some(request.body);
                 let operations = [StoreOperation { key, value, condition, lifetime_ms }];
                 let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
-                let written = store.write(self.table, &operations, acknowledgement, timeline);
+                let written = store.write(table, &operations, acknowledgement, timeline);
                 Answer::of_store(written, timeline, move |written| reply.of(written))
             }
         }
@@ -132,7 +137,8 @@ impl EntityApi {
         request: &Request<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handling {
-        self.walk(Asked::Range(query), form_of(request), store, exchange)
+        let table = self.tables.named_in(request.query)?;
+        self.walk(Asked::Range(query), form_of(request), (store, table), exchange)
     }
 
     /// Answers with the entities of several keys.
@@ -140,20 +146,22 @@ impl EntityApi {
         &self,
         list: KeyList,
         store: Option<Arc<dyn Store>>,
+        request: &Request<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handling {
-        self.walk(Asked::Keys(Arc::new(list)), Form::Ndjson, store, exchange)
+        let table = self.tables.named_in(request.query)?;
+        self.walk(Asked::Keys(Arc::new(list)), Form::Ndjson, (store, table), exchange)
     }
 
     fn walk(
         &self,
         asked: Asked<'_>,
         form: Form,
-        store: Option<Arc<dyn Store>>,
+        (store, table): (Option<Arc<dyn Store>>, Table),
         exchange: &mut Loop<'_>,
     ) -> Handling {
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
-        let walk = RangeWalk { asked, form, store, table: self.table };
+        let walk = RangeWalk { asked, form, store, table };
         if self.store.workers().is_some() {
             return walk.by_need(&self.store, &self.log, exchange);
         }
@@ -175,17 +183,19 @@ impl EntityApi {
         timeline: &mut Timeline,
     ) -> Handling {
         let (other, acknowledgement) = (self.store_of(request)?, self.acknowledgement(request)?);
+        let table = self.tables.named_in(request.query)?;
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
         let store = other.as_deref().unwrap_or(&*self.store);
-        let written = store.write(self.table, &operations, acknowledgement, timeline);
+        let written = store.write(table, &operations, acknowledgement, timeline);
         Answer::of_store(written, timeline, move |written| reply.of(written))
     }
 
     /// Has another thread parse and write a batch that would hold up the event loop.
     pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> Handling {
         let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
-        let (table, acknowledgement) = (self.table, self.acknowledgement(request)?);
+        let table = self.tables.named_in(request.query)?;
+        let acknowledgement = self.acknowledgement(request)?;
         let Some(place) = self.store.workers().and_then(Workers::reserve) else {
             let line = "too many large batches wait: try again in a moment";
             return Err(Failure::Busy(line.into()));

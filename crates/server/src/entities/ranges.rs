@@ -242,7 +242,7 @@ fn write_end(out: &mut Vec<u8>, read_ns: Option<u64>) {
     out.extend_from_slice(b"}\n");
 }
 
-fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let begin = out.len();
     out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
     let written = STANDARD.encode_slice(bytes, &mut out[begin..]);

@@ -157,7 +157,7 @@ fn judge_right(
     request: &Request<'_>,
     exchange: &mut Loop<'_>,
 ) -> Judged {
-    if need.lets_in(&identity) {
+    if need.lets_in(&identity, request.query) {
         return Judged::Admitted(identity);
     }
     let line = "this account has no right to do this: see `pellucid account grant --help`";

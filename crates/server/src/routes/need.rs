@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::access::{Identity, Right, Scope};
-use crate::names::ENTITIES;
+use crate::entities::table_name;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Need {
     Peer,
     /// An account, whatever its rights.
     Account,
-    /// A right to the table of the entity API.
+    /// A right to the table of entities that the query names.
     Entities(Right),
     /// A right to the server itself.
     Server(Right),
@@ -34,9 +34,13 @@ impl Need {
 
     /// `identity`, which is known, may go on as far as can be said before anything is looked up:
     /// rights to the objects of a path are judged once they are found.
-    pub(crate) fn lets_in(self, identity: &Identity) -> bool {
+    pub(crate) fn lets_in(self, identity: &Identity, query: Option<&str>) -> bool {
         match self {
-            Need::Entities(right) => identity.may(Scope::Table(ENTITIES), right),
+            Need::Entities(right) => match table_name(query) {
+                Ok(name) => identity.may(Scope::Table(&name), right),
+                // It is refused for its name.
+                Err(_) => true,
+            },
             Need::Server(right) => identity.may(Scope::Admin, right),
             Need::Open
             | Need::Peer

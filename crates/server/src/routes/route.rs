@@ -85,6 +85,10 @@ pub(crate) enum Handler {
     MultiGet,
     /// A batch of writes of entities.
     Batch,
+    /// The tables of entities.
+    Tables,
+    /// The writes of entities, or of a collection, in their order.
+    Changes,
     /// Another node that connects.
     Peer,
     Admin(AdminHandler),

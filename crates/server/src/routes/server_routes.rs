@@ -12,20 +12,24 @@ use crate::reply::Reply;
 /// Bytes that the keys of a request may have: room for the longest of as many as there may be.
 const KEYS_BYTES_MAX: usize = 2 << 20;
 
+/// The parameters of changes. The collection that they name is judged once it is found.
+const CHANGES_PARAMETERS: &[&str] =
+    &["since", "follow", "prefix", "sync", "table", "collection", "database"];
+
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
     entity(Get, "Reads an entity.", Operation::EntityGet)
-        .knows(&["id", "ack", "from"])
+        .knows(&["id", "table", "ack", "from"])
         .to_entity(Read),
     entity(Head, "Tells an entity's revision and length.", Operation::EntityHead)
-        .knows(&["id", "ack", "from"])
+        .knows(&["id", "table", "ack", "from"])
         .to_entity(Read),
     entity(Put, "Writes an entity.", Operation::EntityPut)
-        .knows(&["id", "ttl", "sync", "ack", "from"])
+        .knows(&["id", "table", "ttl", "sync", "ack", "from"])
         .with_body(BodyLimit::Value)
         .to_entity(Write),
     entity(Delete, "Removes an entity.", Operation::EntityDelete)
-        .knows(&["id", "sync", "ack", "from"])
+        .knows(&["id", "table", "sync", "ack", "from"])
         .to_entity(Write),
 ];
 
@@ -37,18 +41,40 @@ const fn entity(method: Method, about: &'static str, operation: Operation) -> Ro
 pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)
-        .knows(&["start", "end", "limit", "reverse", "cluster", "ack", "from"])
+        .knows(&["table", "start", "end", "limit", "reverse", "cluster", "ack", "from"])
         .to(Need::Entities(Read), Handler::Range),
     Route::on(&[Post], &["v0", "entities", "get"], "Reads several entities at one moment.")
         .counts_as(Operation::EntityMultiGet)
-        .knows(&["ack", "from"])
+        .knows(&["table", "ack", "from"])
         .with_body(BodyLimit::Bytes(KEYS_BYTES_MAX))
         .to(Need::Entities(Read), Handler::MultiGet),
+    Route::on(&[Get], &["v0", "changes"], "Streams the writes of a collection in their order.")
+        .if_given("collection")
+        .counts_as(Operation::Changes)
+        .knows(CHANGES_PARAMETERS)
+        .to(Need::Account, Handler::Changes),
+    Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities in their order.")
+        .counts_as(Operation::Changes)
+        .knows(CHANGES_PARAMETERS)
+        .to(Need::Entities(Read), Handler::Changes),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
-        .knows(&["sync", "ack", "from"])
+        .knows(&["table", "sync", "ack", "from"])
         .with_body(BodyLimit::Batch)
         .to(Need::Entities(Write), Handler::Batch),
+    Route::on(&[Get], &["v0", "tables"], "Lists the tables of entities.")
+        .counts_as(Operation::Admin)
+        .knows(&[])
+        .to(Need::Account, Handler::Tables),
+    Route::on(&[Put], &["v0", "tables", "{table}"], "Makes a table of entities.")
+        .counts_as(Operation::Admin)
+        .knows(&[])
+        .to(Need::Account, Handler::Tables),
+    Route::on(&[Delete], &["v0", "tables", "{table}"], "Removes all entities of a table.")
+        .counts_as(Operation::Admin)
+        .knows(&[])
+        .runs(Runs::OnWorker)
+        .to(Need::Account, Handler::Tables),
     Route::on(&[Get, Head], &["v0", "status"], "Says whether the server serves.")
         .counts_as(Operation::Status)
         .knows(&[])

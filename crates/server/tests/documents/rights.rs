@@ -322,3 +322,25 @@ fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
     assert_eq!(rename(r#"{"name":"plan"}"#), 403);
     assert_eq!(rename(r#"{"name":"other"}"#), 200);
 }
+
+#[test]
+fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
+    let (server, mut client) = guarded();
+    for (who, name, status) in
+        [("root", "secret", 200), ("guest", "plan", 200), ("guest", "secret", 403), ("guest", "none", 404)]
+    {
+        let target = format!("/v0/changes?since=0&database=d&collection={name}");
+        let answer = client.call("GET", &target, &[("Authorization", &*basic(who))], b"");
+        assert_eq!(answer.status, status, "{who} {name}: {}", answer.text());
+    }
+    // By its number, it is the same collection.
+    let number = number_of(&mut client, "secret");
+    let target = format!("/v0/changes?since=0&database=d&collection={number}");
+    let answer = client.call("GET", &target, &[("Authorization", &*basic("guest"))], b"");
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    // Those of entities need the right to their table.
+    let answer =
+        client.call("GET", "/v0/changes?since=0", &[("Authorization", &*basic("guest"))], b"");
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    drop(server);
+}

@@ -7,6 +7,7 @@ mod common;
 
 mod account;
 mod backups;
+mod changes;
 mod compact;
 mod copies;
 mod dashboard;

@@ -14,3 +14,4 @@ mod histories;
 mod http_cases;
 mod multi_get;
 mod ranges;
+mod tables;

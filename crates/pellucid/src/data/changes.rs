@@ -1,0 +1,161 @@
+//! The writes of a table in their order, a line each.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use pellucid_client::http::Question;
+use serde_json::{Map, Value};
+
+use super::scan::show;
+use super::table::TableArgument;
+use super::{Out, PATIENCE, unwritable};
+use crate::Failure;
+use crate::remote::{ServerAddress, encoded};
+
+/// The time that a server may be silent which is followed: it says how far it is every 15 s.
+const FOLLOWED_PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes that a line of the server's may have: values up to 384 MiB.
+const LINE_BYTES_MAX: usize = 512 << 20;
+
+/// Write the writes of a table or a collection in their order, as JSON, one a line.
+///
+/// A line with a sequence number alone says how far the stream is: remember the last one, and go on
+/// with it as --since. It ends with 1 if the writes after it were collected; the message says from
+/// where on they are there.
+///
+/// Example: pellucid changes http://127.0.0.1:8080 --since 0
+///
+/// Example: pellucid changes http://127.0.0.1:8080 --follow --prefix users/ | jq -r .key
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ChangesArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// The last sequence number that is known; 0 for all writes [default with --follow: the newest].
+    #[arg(long, required_unless_present = "follow")]
+    since: Option<u64>,
+    /// Go on with what is written later, until the server or this command is stopped.
+    #[arg(long)]
+    follow: bool,
+    /// Only keys that begin so.
+    #[arg(long)]
+    prefix: Option<String>,
+    /// Only writes that survive the loss of the machine's power.
+    #[arg(long)]
+    durable: bool,
+    #[command(flatten)]
+    table: TableArgument,
+    /// The documents of this collection in place of entities.
+    #[arg(long, conflicts_with = "table")]
+    collection: Option<String>,
+    /// The collection's database [default: _system].
+    #[arg(long, requires = "collection")]
+    database: Option<String>,
+}
+
+impl ChangesArguments {
+    fn path(&self) -> String {
+        let mut path = format!("/v0/changes?follow={}", self.follow);
+        if let Some(since) = self.since {
+            path += &format!("&since={since}");
+        }
+        let texts = [
+            ("prefix", self.prefix.as_deref()),
+            ("collection", self.collection.as_deref()),
+            ("database", self.database.as_deref()),
+            ("sync", self.durable.then_some("disk")),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                path += &format!("&{name}={}", encoded(text));
+            }
+        }
+        path + &self.table.parameter()
+    }
+
+    fn grant(&self) -> String {
+        match &self.collection {
+            None => self.table.grant("read"),
+            Some(name) => {
+                let database = self.database.as_deref().unwrap_or("_system");
+                format!("database/{database}/{name}=read")
+            }
+        }
+    }
+}
+
+/// Writes the changes.
+pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
+    let remote = arguments.server.remote(&[])?;
+    let path = arguments.path();
+    let patience = if arguments.follow { FOLLOWED_PATIENCE } else { PATIENCE };
+    let asked = Question { patience, ..Question::get(&path) };
+    let (mut out, mut pending) = (Out::begin(), Vec::new());
+    let (mut is_read, mut lost) = (true, None);
+    let answered = remote.ask_in_pieces(&asked, &mut |status, body| {
+        if status == 200 {
+            pending.append(body);
+            is_read = write_lines(&mut pending, &mut out, &mut lost)?;
+        }
+        if is_read { Ok(()) } else { Err("nobody reads the rest".to_owned()) }
+    });
+    if !is_read {
+        return Ok(());
+    }
+    let answer = answered?;
+    if answer.status != 200 {
+        return Err(answer.failure(&arguments.grant()));
+    }
+    out.end()?;
+    lost.map_or(Ok(()), |text| Err(Failure::work(text)))
+}
+
+/// Writes the lines that are complete and removes them; false if nobody reads. A line that ends the
+/// stream with an error is left in `lost`.
+fn write_lines(
+    pending: &mut Vec<u8>,
+    out: &mut Out,
+    lost: &mut Option<String>,
+) -> Result<bool, String> {
+    let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
+        if pending.len() > LINE_BYTES_MAX {
+            return Err(format!("a change is longer than {LINE_BYTES_MAX} bytes in base64"));
+        }
+        return Ok(true);
+    };
+    let mut text = Vec::new();
+    for line in pending[..end].split(|byte| *byte == b'\n') {
+        let malformed =
+            |error: &dyn std::fmt::Display| format!("the server's line is no change: {error}");
+        let line: Map<String, Value> =
+            serde_json::from_slice(line).map_err(|error| malformed(&error))?;
+        if let Some(error) = line.get("error") {
+            *lost = Some(error.as_str().unwrap_or_default().to_owned());
+            continue;
+        }
+        let shown = shown(line).map_err(|error| malformed(&error))?;
+        serde_json::to_writer(&mut text, &shown).map_err(|error| malformed(&error))?;
+        text.push(b'\n');
+    }
+    pending.drain(..=end);
+    out.write_now(&text).map_err(|error| unwritable(error).text)
+}
+
+/// The line with its bytes as text, where they are text. The keys of documents are text already.
+fn shown(line: Map<String, Value>) -> Result<Map<String, Value>, base64::DecodeError> {
+    let is_document = line.contains_key("document");
+    let mut shown = Map::new();
+    for (name, value) in line {
+        match (&*name, &value) {
+            ("key" | "value", Value::String(text)) if !is_document => {
+                show(&name, STANDARD.decode(text)?, &mut shown);
+            }
+            _ => {
+                shown.insert(name, value);
+            }
+        }
+    }
+    Ok(shown)
+}

@@ -1,0 +1,105 @@
+//! The changes of a server's own store.
+
+use std::io;
+use std::sync::Arc;
+
+use pellucid_account::Stamp;
+use pellucid_clock::Clock;
+use pellucid_document::Collection;
+use pellucid_store::{ChangesAfter, Store, StoreError, Table};
+use serde_json::json;
+
+use super::body::ChangesBody;
+use super::content::Content;
+use super::followers::Followers;
+use super::pieces::ChangesPieces;
+use super::query::ChangesQuery;
+use crate::answer::{Handling, Loop};
+use crate::log::Log;
+use crate::reply::{Failure, Reply};
+
+/// The changes of a server's own store, for all its event loops.
+pub(crate) struct ChangesApi {
+    store: Arc<dyn Store>,
+    documents: Table,
+    followers: Arc<Followers>,
+    log: Log,
+}
+
+/// The subject of a stream of changes.
+pub(crate) enum ChangesOf {
+    /// A table of entities.
+    Table(Table),
+    Collection(Arc<Collection>),
+}
+
+impl ChangesApi {
+    /// Those of `store`, whose documents are in the table `documents`.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        documents: Table,
+        clock: Clock,
+        log: &Log,
+    ) -> io::Result<ChangesApi> {
+        let followers = Arc::new(Followers::start(Arc::clone(&store), clock)?);
+        Ok(ChangesApi { store, documents, followers, log: log.clone() })
+    }
+
+    /// Ends all streams that follow.
+    pub(crate) fn stop(&self) {
+        self.followers.stop();
+    }
+
+    /// Answers with the changes of a table of entities, or of a collection.
+    pub(crate) fn answer(
+        &self,
+        query: &ChangesQuery<'_>,
+        of: ChangesOf,
+        exchange: &mut Loop<'_>,
+    ) -> Handling {
+        let Some(feed) = self.store.local().and_then(|local| local.change_feed()) else {
+            let line = "this kind of store tells no changes: the embedded one does";
+            return Err(Failure::Refused(501, line.into()));
+        };
+        let place = match query.is_followed.then(|| self.followers.place()) {
+            Some(None) => {
+                let line = "too many streams follow the changes: try again later";
+                return Err(Failure::Busy(line.into()));
+            }
+            place => place.flatten(),
+        };
+        let (table, content) = match of {
+            ChangesOf::Table(table) => (table, Content::Entities),
+            ChangesOf::Collection(collection) => {
+                let place = collection.shape().documents_prefix().to_vec();
+                (self.documents, Content::Documents { collection, place })
+            }
+        };
+        let changes = feed.changes(ChangesAfter {
+            table,
+            prefix: &content.prefix(&query.prefix),
+            since: query.since.unwrap_or_else(|| feed.newest_sequence()),
+            is_durable: query.is_durable,
+        });
+        let changes = match changes {
+            Err(error @ StoreError::ChangesLost { oldest, newest }) => {
+                let body = json!({
+                    "error": error.to_string(),
+                    "oldest": oldest,
+                    "newest": newest,
+                });
+                return Ok(Reply::value(410, &body).into());
+            }
+            other => other?,
+        };
+        exchange.timeline.stamp(Stamp::Executed);
+        let body = ChangesBody::new(changes, content, query.form, query.is_followed, &self.log);
+        let with = (Arc::clone(&self.store), Arc::clone(&self.followers));
+        let pieces = ChangesPieces::new(body, with, exchange.reminder(), place);
+        let reply = Reply::streamed(query.form.content_type(), pieces);
+        Ok(reply.with_header("Cache-Control", "no-store").into())
+    }
+}

@@ -1,0 +1,160 @@
+//! The body of a stream of changes: pieces of some 64 KiB, each read from the journal when the
+//! client has taken the one before.
+
+use std::cmp::min;
+
+use pellucid_http::{Filled, READ_BYTES_MAX};
+use pellucid_store::{ChangeStep, Changes, StoreError, Value};
+
+use super::content::{Content, Rest};
+use super::form::{ChangeForm, write_member};
+use crate::entities::write_base64;
+use crate::log::Log;
+
+/// Steps over writes of others in one piece: some hundred thousand records.
+const STEPS_OVER_OTHERS_MAX: u32 = 32;
+/// The text of the end of a stream whose collection is gone or empty.
+const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no change of its \
+                       documents: read it anew";
+
+/// See the module.
+pub(super) struct ChangesBody {
+    changes: Box<dyn Changes>,
+    content: Content,
+    form: ChangeForm,
+    is_followed: bool,
+    /// The value that is not out yet: values go out in pieces, so that a stream holds little
+    /// however large they are.
+    open: Option<OpenValue>,
+    log: Log,
+}
+
+struct OpenValue {
+    value: Value,
+    sent: usize,
+}
+
+/// The occasion of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// The client takes more, or there are changes.
+    Usual,
+    /// Nothing was sent for long.
+    Silence,
+    /// The server stops.
+    Stop,
+}
+
+impl ChangesBody {
+    pub(super) fn new(
+        changes: Box<dyn Changes>,
+        content: Content,
+        form: ChangeForm,
+        is_followed: bool,
+        log: &Log,
+    ) -> ChangesBody {
+        ChangesBody { changes, content, form, is_followed, open: None, log: log.clone() }
+    }
+
+    /// The last sequence number that was looked at.
+    pub(super) fn sequence(&self) -> u64 {
+        self.changes.sequence()
+    }
+
+    /// Appends the next piece.
+    pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
+        let (full, mut passed) = (out.len() + READ_BYTES_MAX, 0);
+        while out.len() < full {
+            if self.open.is_some() {
+                match self.go_on(out, full) {
+                    Filled::Waiting => continue,
+                    ended => return ended,
+                }
+            }
+            if occasion == Occasion::Stop {
+                self.form.progress(out, self.sequence());
+                return Filled::Last;
+            }
+            match self.changes.step() {
+                Ok(ChangeStep::Change(change)) => {
+                    let name = if change.value.is_some() { "put" } else { "delete" };
+                    self.form.begin(out, name, change.sequence);
+                    write_member(out, "written_at_ms", change.written_at_ms);
+                    if let Some(expires_at_ms) = change.expires_at_ms {
+                        write_member(out, "expires_at_ms", expires_at_ms);
+                    }
+                    match self.content.write(out, change) {
+                        Ok(Rest::Whole) => self.form.end(out),
+                        Ok(Rest::Value(value)) => self.open = Some(OpenValue { value, sent: 0 }),
+                        Err(error) => return self.broken(&error),
+                    }
+                }
+                Ok(ChangeStep::Others) => {
+                    passed += 1;
+                    if passed == STEPS_OVER_OTHERS_MAX {
+                        self.form.progress(out, self.sequence());
+                        return Filled::More;
+                    }
+                }
+                Ok(ChangeStep::End) => return self.at_end(out, occasion),
+                Err(StoreError::ChangesLost { oldest, newest }) => {
+                    let error = StoreError::ChangesLost { oldest, newest };
+                    return self.lost(out, &error.to_string(), Some((oldest, newest)));
+                }
+                Err(error) => return self.broken(&error),
+            }
+        }
+        Filled::More
+    }
+
+    /// Appends more of the open value. [`Filled::Waiting`] says that the stream goes on.
+    fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> Filled {
+        let Some(open) = &mut self.open else { return Filled::Waiting };
+        let rest = &open.value[open.sent..];
+        // Three bytes are four letters; a piece that is not the last ends with such a group.
+        let groups = (full.saturating_sub(out.len()) / 4).max(1);
+        let piece = &rest[..min(rest.len(), groups * 3)];
+        write_base64(out, piece);
+        open.sent += piece.len();
+        if open.sent < open.value.len() {
+            return Filled::Waiting;
+        }
+        let is_readable = open.value.is_readable();
+        self.open = None;
+        if !is_readable {
+            return self.broken(&"a value could not be read from the disk");
+        }
+        out.push(b'"');
+        self.form.end(out);
+        Filled::Waiting
+    }
+
+    /// Ends a piece behind which there is nothing yet.
+    fn at_end(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
+        if !self.content.is_there() {
+            return self.lost(out, EMPTIED, None);
+        }
+        if !self.is_followed || (out.is_empty() && occasion == Occasion::Silence) {
+            self.form.progress(out, self.sequence());
+        }
+        if self.is_followed { Filled::Waiting } else { Filled::Last }
+    }
+
+    /// Ends the stream with an item that says why it cannot go on, and where another one can.
+    fn lost(&self, out: &mut Vec<u8>, message: &str, there: Option<(u64, u64)>) -> Filled {
+        self.form.begin(out, "lost", self.sequence());
+        out.extend_from_slice(b",\"error\":");
+        pellucid_value::json::write_string(message, out);
+        if let Some((oldest, newest)) = there {
+            write_member(out, "oldest", oldest);
+            write_member(out, "newest", newest);
+        }
+        self.form.end(out);
+        Filled::Last
+    }
+
+    fn broken(&self, what: &dyn std::fmt::Display) -> Filled {
+        self.log.error(&format!("changes were cut short: {what}"));
+        Filled::Broken
+    }
+}

@@ -1,0 +1,94 @@
+//! The two forms of a stream of changes: lines of JSON, and server-sent events (HTML Standard,
+//! section 9.2).
+
+use pellucid_http::{Request, write_decimal};
+
+/// The media type of events.
+const EVENTS: &str = "text/event-stream";
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeForm {
+    /// One JSON object a line.
+    Lines,
+    /// Events with the sequence number as their id, and the same JSON as their data.
+    Events,
+}
+
+impl ChangeForm {
+    /// Events if the client names them, with whatever parameters.
+    pub(super) fn accepted_by(request: &Request<'_>) -> ChangeForm {
+        let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
+        let mut types = accepts
+            .flat_map(|header| header.value.split(|byte| *byte == b','))
+            .filter_map(|item| item.split(|byte| *byte == b';').next());
+        let is_events = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(EVENTS.as_bytes());
+        if types.any(is_events) { ChangeForm::Events } else { ChangeForm::Lines }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            ChangeForm::Lines => "application/x-ndjson",
+            ChangeForm::Events => EVENTS,
+        }
+    }
+
+    /// Begins an item called `name`; its JSON object, whose first member is the sequence number, is
+    /// left open.
+    pub(super) fn begin(self, out: &mut Vec<u8>, name: &str, sequence: u64) {
+        if self == ChangeForm::Events {
+            out.extend_from_slice(b"id: ");
+            write_decimal(out, sequence);
+            out.extend_from_slice(b"\nevent: ");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\ndata: ");
+        }
+        out.extend_from_slice(b"{\"sequence\":");
+        write_decimal(out, sequence);
+    }
+
+    /// Ends the object and the item.
+    pub(super) fn end(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(match self {
+            ChangeForm::Lines => b"}\n",
+            ChangeForm::Events => b"}\n\n",
+        });
+    }
+
+    /// Appends an item without further members: a client that begins after it has all before.
+    pub(super) fn progress(self, out: &mut Vec<u8>, sequence: u64) {
+        self.begin(out, "progress", sequence);
+        self.end(out);
+    }
+}
+
+/// Appends `,"name":number`.
+pub(super) fn write_member(out: &mut Vec<u8>, name: &str, number: u64) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    write_decimal(out, number);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_have_the_same_object() {
+        let written = |form: ChangeForm| {
+            let mut out = Vec::new();
+            form.begin(&mut out, "put", 7);
+            write_member(&mut out, "more", 1);
+            form.end(&mut out);
+            form.progress(&mut out, 8);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(ChangeForm::Lines), "{\"sequence\":7,\"more\":1}\n{\"sequence\":8}\n");
+        assert_eq!(
+            written(ChangeForm::Events),
+            "id: 7\nevent: put\ndata: {\"sequence\":7,\"more\":1}\n\n\
+             id: 8\nevent: progress\ndata: {\"sequence\":8}\n\n"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Pieces of a stream of changes, made on threads that may wait, one ahead of what the client has
+//! taken.
+
+use std::sync::{Arc, PoisonError};
+
+use pellucid_clock::Ticks;
+use pellucid_http::{BodySource, Filled, Reminder};
+use pellucid_store::{Store, Workers};
+use pellucid_thread::Mutex;
+
+use super::body::{ChangesBody, Occasion};
+use super::followers::{FollowerPlace, Followers};
+use crate::answer::Later;
+
+/// The state that the body and the thread that makes its pieces share.
+enum State {
+    /// A piece is made.
+    Here { piece: Vec<u8>, filled: Filled, body: ChangesBody },
+    /// Nothing has been written since this moment that the client does not have.
+    Asleep { body: ChangesBody, since: Ticks },
+    /// A piece is being made, or there is none.
+    Away,
+}
+
+impl State {
+    /// The next piece; the memory of the last one is used again.
+    fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> State {
+        piece.clear();
+        let filled = body.fill(&mut piece, occasion);
+        State::Here { piece, filled, body }
+    }
+}
+
+/// See the module.
+pub(super) struct ChangesPieces {
+    state: Arc<Mutex<State>>,
+    store: Arc<dyn Store>,
+    followers: Arc<Followers>,
+    reminder: Reminder<Later>,
+    _place: Option<FollowerPlace>,
+}
+
+impl ChangesPieces {
+    /// The pieces of `body`, the first of which is made when it is asked for.
+    pub(super) fn new(
+        body: ChangesBody,
+        (store, followers): (Arc<dyn Store>, Arc<Followers>),
+        reminder: Reminder<Later>,
+        place: Option<FollowerPlace>,
+    ) -> ChangesPieces {
+        let state = State::Here { piece: Vec::new(), filled: Filled::More, body };
+        let state = Arc::new(Mutex::new(state));
+        ChangesPieces { state, store, followers, reminder, _place: place }
+    }
+
+    /// Has a thread make the next piece, or makes it here where there is none.
+    fn make(&self, state: &mut State, piece: Vec<u8>, body: ChangesBody, occasion: Occasion) {
+        let workers = self.store.workers();
+        match workers.map(Workers::reserve) {
+            None => {
+                *state = State::next(piece, body, occasion);
+                self.reminder.go_on();
+            }
+            // All are busy, and many wait: it is tried again with the next look.
+            Some(None) => self.sleep(state, body, self.followers.now()),
+            Some(Some(place)) => {
+                let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
+                place.run(move || {
+                    let next = State::next(piece, body, occasion);
+                    *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+                    reminder.go_on();
+                });
+            }
+        }
+    }
+
+    fn sleep(&self, state: &mut State, body: ChangesBody, since: Ticks) {
+        let sequence = body.sequence();
+        *state = State::Asleep { body, since };
+        self.followers.wait(sequence, since, self.reminder.clone());
+    }
+}
+
+impl BodySource for ChangesPieces {
+    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, State::Away) {
+            State::Away => Filled::Waiting,
+            State::Asleep { body, since } => {
+                let occasion = match self.followers.is_stopping() {
+                    true => Some(Occasion::Stop),
+                    false if self.followers.is_news(body.sequence()) => Some(Occasion::Usual),
+                    false => self.followers.is_silence(since).then_some(Occasion::Silence),
+                };
+                match occasion {
+                    Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
+                    // It was asked for another reason, and still waits to be woken.
+                    None => *state = State::Asleep { body, since },
+                }
+                Filled::Waiting
+            }
+            State::Here { piece, filled, body } => {
+                out.extend_from_slice(&piece);
+                match filled {
+                    Filled::More => self.make(&mut state, piece, body, Occasion::Usual),
+                    Filled::Waiting => self.sleep(&mut state, body, self.followers.now()),
+                    Filled::Last | Filled::Broken => return filled,
+                }
+                Filled::Waiting
+            }
+        }
+    }
+}

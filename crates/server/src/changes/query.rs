@@ -1,0 +1,133 @@
+//! The parameters of a request for changes.
+
+use std::borrow::Cow;
+
+use pellucid_http::Request;
+use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
+
+use super::form::ChangeForm;
+use crate::query::{number_parameter, parameter, text_parameter};
+
+/// The header by which a browser goes on with a stream of events.
+const LAST_EVENT: &str = "last-event-id";
+
+/// See the module.
+pub(crate) struct ChangesQuery<'q> {
+    /// The sequence number that the changes are above; nothing for the newest one.
+    pub(super) since: Option<u64>,
+    pub(super) prefix: Cow<'q, [u8]>,
+    /// The stream goes on with what is written later.
+    pub(super) is_followed: bool,
+    /// Changes are told once they survive the loss of the machine's power.
+    pub(super) is_durable: bool,
+    pub(super) form: ChangeForm,
+    /// The collection and its database, if the changes of one are asked for.
+    pub(crate) collection: Option<(Cow<'q, str>, Cow<'q, str>)>,
+}
+
+impl<'q> ChangesQuery<'q> {
+    /// Reads the parameters; `acknowledgement` holds where the request has none.
+    ///
+    /// # Errors
+    /// Names the wrong one.
+    pub(crate) fn parse(
+        request: &Request<'q>,
+        acknowledgement: Acknowledgement,
+    ) -> Result<ChangesQuery<'q>, String> {
+        let form = ChangeForm::accepted_by(request);
+        let is_followed = form == ChangeForm::Events || flag(request.query, "follow")?;
+        let since = match request.header(LAST_EVENT) {
+            Some(id) => Some(event_id(id)?),
+            None => number_parameter(request.query, "since")?,
+        };
+        if since.is_none() && !is_followed {
+            return Err("`since` is missing: name the last sequence number that you know, or 0 for \
+                        all changes; or follow what comes from now on with `follow=true`"
+                .to_owned());
+        }
+        let prefix = parameter(request.query, "prefix")?.unwrap_or_default();
+        if prefix.len() > KEY_LENGTH_MAX {
+            return Err(format!("`prefix` has more than the {KEY_LENGTH_MAX} bytes of a key"));
+        }
+        let is_durable = match text_parameter(request.query, "sync")?.as_deref() {
+            None => acknowledgement == Acknowledgement::Disk,
+            Some("memory" | "os") => false,
+            Some("disk") => true,
+            Some(_) => return Err("`sync` is one of memory, os and disk".to_owned()),
+        };
+        let collection = collection_in(request.query)?;
+        Ok(ChangesQuery { since, prefix, is_followed, is_durable, form, collection })
+    }
+}
+
+/// The collection that the parameters name, and its database.
+fn collection_in(query: Option<&str>) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, String> {
+    let database = text_parameter(query, "database")?;
+    let has_table = parameter(query, "table")?.is_some();
+    match (text_parameter(query, "collection")?, database) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err("`database` is given with `collection` alone".to_owned()),
+        (Some(_), _) if has_table => {
+            Err("`table` and `collection` are two things: ask for each apart".to_owned())
+        }
+        (Some(name), _) if name.is_empty() => Err("`collection` is empty".to_owned()),
+        (Some(name), database) => {
+            Ok(Some((name, database.unwrap_or(Cow::Borrowed(pellucid_document::SYSTEM_DATABASE)))))
+        }
+    }
+}
+
+fn flag(query: Option<&str>, name: &str) -> Result<bool, String> {
+    match text_parameter(query, name)?.as_deref() {
+        None | Some("false" | "0") => Ok(false),
+        Some("" | "true" | "1") => Ok(true),
+        Some(_) => Err(format!("`{name}` is neither true nor false")),
+    }
+}
+
+fn event_id(id: &[u8]) -> Result<u64, String> {
+    let text = std::str::from_utf8(id).ok().map(str::trim);
+    let number = text.and_then(|text| text.parse().ok());
+    number.ok_or_else(|| "`Last-Event-ID` is not the id of an event of this stream".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_http::Header;
+
+    use super::*;
+
+    fn parsed(query: &str, headers: &[(&str, &str)]) -> Result<(Option<u64>, bool), String> {
+        let headers: Vec<Header<'_>> = headers
+            .iter()
+            .map(|(name, value)| Header { name, value: value.as_bytes() })
+            .collect();
+        let query = Some(query).filter(|query| !query.is_empty());
+        let request =
+            Request { method: "GET", path: "/v0/changes", query, headers: &headers, body: b"" };
+        let query = ChangesQuery::parse(&request, Acknowledgement::Os)?;
+        Ok((query.since, query.is_followed))
+    }
+
+    #[test]
+    fn a_stream_of_events_follows_and_goes_on_behind_its_last_one() {
+        let events = ("Accept", "text/event-stream");
+        assert_eq!(parsed("since=7", &[]), Ok((Some(7), false)));
+        assert_eq!(parsed("since=7&follow", &[]), Ok((Some(7), true)));
+        assert_eq!(parsed("", &[events]), Ok((None, true)));
+        assert_eq!(parsed("since=7", &[events, ("Last-Event-ID", "9")]), Ok((Some(9), true)));
+        for (query, headers, what) in [
+            ("", &[][..], "`since` is missing"),
+            ("since=-1", &[], "whole number"),
+            ("since=0&follow=perhaps", &[], "neither true nor false"),
+            ("since=0&sync=paper", &[], "memory, os and disk"),
+            ("since=0&database=d", &[], "with `collection` alone"),
+            ("since=0&collection=", &[], "empty"),
+            ("since=0&collection=c&table=t", &[], "two things"),
+            ("", &[("Last-Event-ID", "x")], "Last-Event-ID"),
+        ] {
+            let error = parsed(query, headers).unwrap_err();
+            assert!(error.contains(what), "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The tables of the entity API: the usual one, and those that have names.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use pellucid_account::Timeline;
+use pellucid_store::{
+    Acknowledgement, Condition, Operation, Range, Store, StoreError, Table,
+};
+use pellucid_thread::{Mutex, RwLock};
+
+use crate::names::ENTITIES;
+use crate::query::text_parameter;
+use crate::reply::Failure;
+
+/// The parameter that names a table.
+const PARAMETER: &str = "table";
+/// The beginning of the names of tables in the store: none of them is a table of the server's own.
+const STORE_PREFIX: &str = "entities/";
+/// Bytes that the name of a table may have.
+const NAME_BYTES_MAX: usize = 64;
+/// Tables beside the usual one.
+const TABLES_MAX: usize = 1_000;
+/// Entities that are removed in one batch when a table is emptied.
+const REMOVED_AT_ONCE: usize = 500;
+
+/// See the module.
+pub(crate) struct EntityTables {
+    store: Arc<dyn Store>,
+    usual: Table,
+    named: RwLock<BTreeMap<String, Table>>,
+    /// Held while a table is made.
+    making: Mutex<()>,
+    /// The reason why there is only the usual one.
+    refused: Option<&'static str>,
+}
+
+/// True if a table of the store with this name is one of entities that has a name of its own.
+#[must_use]
+pub fn is_entity_table(name: &str) -> bool {
+    name.starts_with(STORE_PREFIX)
+}
+
+/// The name of the table that a request is about.
+///
+/// # Errors
+/// If it is no name of a table.
+pub(crate) fn table_name(query: Option<&str>) -> Result<Cow<'_, str>, String> {
+    match text_parameter(query, PARAMETER)? {
+        None => Ok(Cow::Borrowed(ENTITIES)),
+        Some(name) => check_name(&name).map(|()| name),
+    }
+}
+
+/// Refuses what is no name of a table.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_in_name) {
+        return Ok(());
+    }
+    Err(format!(
+        "the name of a table has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`"
+    ))
+}
+
+impl EntityTables {
+    /// Those of a store whose usual one is `usual`; `refused` says why there can be no others.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        usual: Table,
+        refused: Option<&'static str>,
+    ) -> Result<EntityTables, StoreError> {
+        let mut named = BTreeMap::new();
+        let refused = match store.local() {
+            None => Some("this kind of store has one table of entities"),
+            Some(_) if refused.is_some() => refused,
+            Some(local) => {
+                for name in local.table_names()? {
+                    if let Some(own) = name.strip_prefix(STORE_PREFIX) {
+                        named.insert(own.to_owned(), store.table(&name)?);
+                    }
+                }
+                None
+            }
+        };
+        Ok(EntityTables {
+            store,
+            usual,
+            named: RwLock::new(named),
+            making: Mutex::default(),
+            refused,
+        })
+    }
+
+    /// The usual table.
+    pub(crate) fn usual(&self) -> Table {
+        self.usual
+    }
+
+    /// The table that the request names.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub(crate) fn named_in(&self, query: Option<&str>) -> Result<Table, Failure> {
+        if query.is_none_or(|query| !query.contains(PARAMETER)) {
+            return Ok(self.usual);
+        }
+        self.find(&table_name(query)?)
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<Table, Failure> {
+        if name == ENTITIES {
+            return Ok(self.usual);
+        }
+        self.check_others()?;
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        named.get(name).copied().ok_or_else(|| {
+            let line = format!("there is no table `{name}`: PUT /v0/tables/{name} makes it");
+            Failure::Refused(404, line.into())
+        })
+    }
+
+    fn check_others(&self) -> Result<(), Failure> {
+        match self.refused {
+            None => Ok(()),
+            Some(line) => Err(Failure::Refused(501, line.into())),
+        }
+    }
+
+    /// The names of all tables, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<String> = named.keys().cloned().collect();
+        names.push(ENTITIES.to_owned());
+        names.sort_unstable();
+        names
+    }
+
+    /// Makes a table; false if there is one of this name.
+    ///
+    /// # Errors
+    /// If there are too many, or the store cannot be written to.
+    pub(crate) fn make(&self, name: &str) -> Result<bool, Failure> {
+        check_name(name)?;
+        if name == ENTITIES {
+            return Ok(false);
+        }
+        self.check_others()?;
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+            if named.contains_key(name) {
+                return Ok(false);
+            }
+            if named.len() >= TABLES_MAX {
+                let line = format!("there are {TABLES_MAX} tables already: use prefixes of keys");
+                return Err(line.into());
+            }
+        }
+        let table = self.store.table(&[STORE_PREFIX, name].concat())?;
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        named.insert(name.to_owned(), table);
+        Ok(true)
+    }
+
+    /// Removes the entities that `table` has at this moment, and returns their number. What is
+    /// written meanwhile stays. On a thread that may block.
+    ///
+    /// # Errors
+    /// If the store cannot be read or written: some are gone then.
+    pub(crate) fn empty(&self, table: Table) -> Result<u64, StoreError> {
+        let snapshot = self.store.snapshot()?;
+        let all = Range { start: b"", end: None, reverse: false };
+        let mut scan = snapshot.scan(table, all)?;
+        let (mut batch, mut removed) = (Vec::new(), 0);
+        loop {
+            let next = scan.next_head()?.map(|(key, head)| (key.to_vec(), head.sequence));
+            let is_over = next.is_none();
+            batch.extend(next);
+            if batch.len() >= REMOVED_AT_ONCE || is_over {
+                removed += self.remove(table, &mut batch)?;
+            }
+            if is_over {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes those of `batch`, keys with their sequence numbers, that are still the same.
+    fn remove(&self, table: Table, batch: &mut Vec<(Vec<u8>, u64)>) -> Result<u64, StoreError> {
+        while !batch.is_empty() {
+            let each = batch.iter().map(|(key, sequence)| Operation {
+                key,
+                value: None,
+                condition: Condition::Sequence(*sequence),
+                lifetime_ms: None,
+            });
+            let operations: Vec<_> = each.collect();
+            let mut timeline = Timeline::off();
+            let written =
+                self.store.write(table, &operations, Acknowledgement::Os, &mut timeline);
+            match written.wait() {
+                Ok(_) => {
+                    let removed = batch.len() as u64;
+                    batch.clear();
+                    return Ok(removed);
+                }
+                // It was written anew, so it stays.
+                Err(StoreError::ConditionFailed { index, .. }) if index < batch.len() => {
+                    batch.swap_remove(index);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_and_plain() {
+        for good in ["a", "entities", "A-b_c.7", &"n".repeat(NAME_BYTES_MAX)] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        for bad in ["", "a/b", "a b", "ä", "a%", &"n".repeat(NAME_BYTES_MAX + 1)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(table_name(Some("id=a")).as_deref(), Ok("entities"));
+        assert_eq!(table_name(Some("id=a&table=b%2Ec")).as_deref(), Ok("b.c"));
+        assert!(table_name(Some("table=a&table=b")).is_err());
+    }
+}

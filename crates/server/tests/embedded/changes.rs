@@ -1,0 +1,221 @@
+//! `GET /v0/changes`: the writes in their order, once and as they come.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::common::{Answer, Client, Running, entity, request, start};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// Time in which a change has to arrive.
+const SOON: Duration = Duration::from_secs(20);
+
+fn lines(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
+    answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Sequence number, key, and the value if there is one.
+fn entry(line: &Value) -> (u64, String, Option<String>) {
+    let text = |name: &str| {
+        let bytes = STANDARD.decode(line[name].as_str()?).unwrap();
+        Some(String::from_utf8(bytes).unwrap())
+    };
+    assert_eq!(line["deleted"] == json!(true), line["value"].is_null(), "{line}");
+    assert!(line["written_at_ms"].is_u64(), "{line}");
+    (line["sequence"].as_u64().unwrap(), text("key").unwrap(), text("value"))
+}
+
+fn sequence(answer: &Answer) -> u64 {
+    answer.etag().trim_matches('"').parse().unwrap()
+}
+
+/// A stream that goes on, read line by line, freed of the sizes of its chunks.
+struct Stream {
+    reader: BufReader<TcpStream>,
+}
+
+impl Stream {
+    fn open(server: &Running, target: &str, headers: &[(&str, &str)]) -> Stream {
+        let mut socket = TcpStream::connect(server.address).unwrap();
+        socket.set_read_timeout(Some(SOON)).unwrap();
+        socket.write_all(&request("GET", target, headers, b"")).unwrap();
+        let mut stream = Stream { reader: BufReader::new(socket) };
+        assert_eq!(stream.line().unwrap(), "HTTP/1.1 200 OK");
+        while stream.line().unwrap() != "" {}
+        stream
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line).unwrap();
+        (count > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The next line of the body; nothing at its end.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let line = self.line()?;
+            let is_size = line.len() == 8 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
+            match line.as_str() {
+                "0" => return None,
+                "" => {}
+                _ if is_size => {}
+                _ => return Some(line),
+            }
+        }
+    }
+
+    fn next_json(&mut self) -> Value {
+        serde_json::from_str(&self.next().unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
+    let server = start();
+    let mut client = server.client();
+    client.put(&entity("a"), "1");
+    client.put(&entity("b"), "2");
+    client.put(&entity("a"), "3");
+    client.call("DELETE", &entity("b"), &[], b"");
+    let all = lines(&client.get("/v0/changes?since=0"));
+    let (last, changes) = all.split_last().unwrap();
+    let entries: Vec<_> = changes.iter().map(entry).collect();
+    let values: Vec<_> =
+        entries.iter().map(|(_, key, value)| (&key[..], value.as_deref())).collect();
+    assert_eq!(values, [("a", Some("1")), ("b", Some("2")), ("a", Some("3")), ("b", None)]);
+    assert!(entries.is_sorted_by_key(|(sequence, _, _)| *sequence));
+    // What was made since belongs to the documents, or is nothing.
+    let since = last["sequence"].as_u64().unwrap();
+    assert_eq!(lines(&client.get(&format!("/v0/changes?since={since}"))).len(), 1);
+    let put = sequence(&client.put(&entity("c"), "4"));
+    let more = lines(&client.get(&format!("/v0/changes?since={since}")));
+    assert_eq!(entry(&more[0]), (put, "c".to_owned(), Some("4".to_owned())));
+    let of_prefix = lines(&client.get("/v0/changes?since=0&prefix=a"));
+    assert_eq!(of_prefix.len(), 3, "{of_prefix:?}");
+}
+
+#[test]
+fn a_follower_hears_of_writes_as_they_come_and_of_the_end_of_the_server() {
+    let server = start();
+    let mut client = server.client();
+    client.put(&entity("before"), "1");
+    let mut lines = Stream::open(&server, "/v0/changes?follow=true&sync=disk", &[]);
+    let mut events = Stream::open(&server, "/v0/changes", &[("Accept", "text/event-stream")]);
+    for number in 0..20 {
+        let key = format!("key {number}");
+        let put = sequence(&client.put(&entity(&key), "value"));
+        let (sequence, told, value) = entry(&lines.next_json());
+        assert_eq!((sequence, told, value.as_deref()), (put, key, Some("value")));
+        assert_eq!(events.next().unwrap(), format!("id: {put}"));
+        assert_eq!(events.next().unwrap(), "event: put");
+        let data = events.next().unwrap();
+        let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(data["sequence"], json!(put));
+    }
+    let begun = Instant::now();
+    let stopping = std::thread::spawn(move || drop(server));
+    let last = lines.next_json();
+    assert!(last["sequence"].is_u64() && last["key"].is_null(), "{last}");
+    assert_eq!(lines.next(), None);
+    stopping.join().unwrap();
+    assert!(begun.elapsed() < SOON, "a stop does not wait for followers");
+}
+
+#[test]
+fn a_value_of_many_pieces_arrives_whole() {
+    let server = start();
+    let mut client = server.client();
+    let value: String = (0..400_000).map(|number| char::from(b'a' + (number % 23) as u8)).collect();
+    let mut stream = Stream::open(&server, "/v0/changes?follow", &[]);
+    client.put(&entity("large"), &value);
+    let mut text = String::new();
+    // The line has the borders of chunks in it.
+    loop {
+        let piece = stream.next().unwrap();
+        text += &piece;
+        if piece.ends_with('}') {
+            break;
+        }
+    }
+    assert_eq!(entry(&serde_json::from_str(&text).unwrap()).2.as_deref(), Some(&*value));
+}
+
+#[test]
+fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
+    let server = start();
+    let mut client = server.client();
+    let value = "v".repeat(1 << 20);
+    for _ in 0..40 {
+        client.put(&entity("again"), &value);
+    }
+    // It has taken nothing yet.
+    let mut slow = Stream::open(&server, "/v0/changes?since=0&follow=true", &[]);
+    assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
+    let gone = client.get("/v0/changes?since=0");
+    assert_eq!(gone.status, 410, "{}", gone.text());
+    let (oldest, newest) = (&gone.json()["oldest"], &gone.json()["newest"]);
+    assert!(oldest.as_u64() <= newest.as_u64() && oldest.as_u64() > Some(0), "{}", gone.text());
+    assert_eq!(client.get(&format!("/v0/changes?since={oldest}")).status, 200);
+    let ahead = newest.as_u64().unwrap() + 1;
+    assert_eq!(client.get(&format!("/v0/changes?since={ahead}")).status, 410);
+    // A slow reader is told in its stream, behind what was on its way.
+    let mut last = String::new();
+    while let Some(line) = slow.next() {
+        last = line;
+    }
+    let lost: Value = serde_json::from_str(&last).unwrap();
+    assert!(lost["error"].is_string() && lost["oldest"] == *oldest, "{lost}");
+}
+
+#[test]
+fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
+    let server = start();
+    let mut client = server.client();
+    let body = json!({ "name": "c" }).to_string();
+    assert_eq!(client.call("POST", "/_api/collection", &[], body).status, 200);
+    client.put(&entity("no document"), "1");
+    let insert = |client: &mut Client, body: Value| {
+        let answer = client.call("POST", "/_api/document/c", &[], body.to_string());
+        assert_eq!(answer.status, 202, "{}", answer.text());
+    };
+    insert(&mut client, json!({ "_key": "one", "a": [1, "ü"] }));
+    insert(&mut client, json!({ "_key": "two" }));
+    assert_eq!(client.call("DELETE", "/_api/document/c/two", &[], b"").status, 202);
+    let all = lines(&client.get("/v0/changes?since=0&collection=c"));
+    let (_, changes) = all.split_last().unwrap();
+    let keys: Vec<_> = changes.iter().map(|line| line["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["one", "two", "two"]);
+    let document = client.get("/_api/document/c/one").json();
+    assert_eq!(changes[0]["document"], document);
+    assert_eq!(changes[2]["deleted"], json!(true));
+    let mut stream = Stream::open(&server, "/v0/changes?follow&collection=c", &[]);
+    insert(&mut client, json!({ "_key": "three" }));
+    assert_eq!(stream.next_json()["document"]["_key"], json!("three"));
+    assert_eq!(client.call("PUT", "/_api/collection/c/truncate", &[], b"").status, 200);
+    let lost = stream.next_json();
+    assert!(lost["error"].as_str().unwrap().contains("emptied"), "{lost}");
+    assert_eq!(stream.next(), None);
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused() {
+    let server = start();
+    let mut client = server.client();
+    for (query, status, what) in [
+        ("", 400, "since"),
+        ("?since=x", 400, "whole number"),
+        ("?since=0&tail=1", 400, "tail"),
+        ("?since=0&collection=none", 404, "none"),
+        ("?since=0&collection=c&database=d", 404, "database"),
+        ("?since=9999999", 410, "newest"),
+    ] {
+        let answer = client.get(&format!("/v0/changes{query}"));
+        assert_eq!(answer.status, status, "{query}: {}", answer.text());
+        assert!(answer.text().contains(what), "{query}: {}", answer.text());
+    }
+}
