@@ -63,6 +63,7 @@ impl OpenStore {
             segment_size_bytes: options.segment_size_bytes,
             dead_allowance_bytes: options.shares().dead_allowance_bytes(),
             segment_records_max: options.shares().segment_records_max(),
+            ledger_room: options.shares().ledger_room(),
             time: Arc::clone(&time),
             activity: activity.clone(),
         };
@@ -87,19 +88,20 @@ impl OpenStore {
             Arc::clone(&time),
             clock,
         );
-        let writer = Writer::new(
-            journal_writer,
-            options.write_limits(),
-            (Arc::clone(&catalogue), Arc::clone(&ledger), Arc::clone(journal.sync())),
-            Arc::clone(&time),
-            (clock, activity.clone(), Arc::clone(journal.garbage().excess())),
-        );
         let collector = Arc::new(GarbageCollector::new(
             Arc::clone(&journal),
             Arc::clone(&ledger),
             Arc::clone(&time),
             (clock, activity.clone()),
         ));
+        let writer = Writer::new(
+            journal_writer,
+            options.write_limits(),
+            (Arc::clone(&catalogue), Arc::clone(&ledger), Arc::clone(journal.sync())),
+            Arc::clone(&time),
+            (clock, activity.clone()),
+            Arc::clone(&collector),
+        );
         let store = OpenStore {
             options,
             directory,
