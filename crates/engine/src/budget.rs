@@ -7,7 +7,7 @@
 //! are being written. A share that is used up never makes an answer wrong: writers wait for a
 //! flush, tables answer from the page cache, output tables and segments end earlier.
 
-use crate::journal::{OFFSET_LENGTH, UNNEEDED_SEGMENTS_MAX};
+use crate::journal::{LedgerRoom, OFFSET_LENGTH, UNNEEDED_SEGMENTS_MAX};
 use crate::ledger::memtable_memory_bytes;
 
 /// The smallest setting, in bytes. Some hundred KiB that do not grow with the data (counters,
@@ -33,6 +33,9 @@ const MEMTABLES_MAX: u64 = 9;
 /// The largest and the smallest table that merges write, in bytes.
 const TABLE_SIZE_MAX_BYTES: u64 = 16 << 20;
 const TABLE_SIZE_MIN_BYTES: u64 = 64 << 10;
+/// Tables of the usual size that a merge from one level to the next has at most, as a rule: one of
+/// the upper level and those of ten times as many below that reach into it, and some of level 0.
+const MERGE_TABLES_MAX: u64 = 16;
 /// Times that the place of a record may be held at once: while its segment grows or is sealed, and
 /// twice, with its sequence number, while a segment is collected. Then there is a bit of whether
 /// anybody needs it, in so many segments that these take as much as another place.
@@ -102,6 +105,14 @@ impl Shares {
     /// and as much again that merges have not yet dropped.
     pub(crate) fn dead_allowance_bytes(&self) -> u64 {
         2 * self.unsealed_max_bytes()
+    }
+
+    /// The room on the disk that flushes and merges take before they give any back.
+    pub(crate) fn ledger_room(&self) -> LedgerRoom {
+        LedgerRoom {
+            flush_bytes: self.memtables_max() * self.memtable_size_bytes(),
+            merge_max_bytes: MERGE_TABLES_MAX * self.table_size_bytes(),
+        }
     }
 
     /// Size at which a table of level 1 and below is closed: what is collected of its keys while it

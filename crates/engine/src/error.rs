@@ -18,8 +18,10 @@ pub enum Error {
     },
     /// There is no room. Nothing was written; writes work again once there is room.
     DiskFull {
-        /// The file that could not grow.
+        /// The file that could not grow, or the store's folder.
         path: PathBuf,
+        /// The room that there was, where the reserve was to be left alone.
+        room: Option<RoomFound>,
     },
     /// The system had no descriptor or no memory left. Nothing was written; it works again once
     /// there are some.
@@ -206,6 +208,22 @@ pub enum Error {
     },
 }
 
+/// The room on the disk that a write found, and that is too little for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomFound {
+    /// Bytes that the write needs: a segment of the journal.
+    pub needed_bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes of them that are kept for deletes, and for all that gives room back.
+    pub reserve_bytes: u64,
+}
+
+/// True if there was no room on the disk, or none within a quota.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// True if the system had no descriptor or no memory left for a call that did nothing then.
 fn is_exhaustion(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory
@@ -219,9 +237,8 @@ impl Error {
     /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`], and a want of
     /// descriptors or memory [`Error::Exhausted`].
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Error {
-        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-        if full.contains(&source.kind()) {
-            return Error::DiskFull { path: path.to_path_buf() };
+        if is_full(&source) {
+            return Error::full(path);
         }
         let (path, is_exhausted) = (path.to_path_buf(), is_exhaustion(&source));
         let source = Arc::new(source);
@@ -229,6 +246,11 @@ impl Error {
             true => Error::Exhausted { operation, path, source },
             false => Error::Io { operation, path, source },
         }
+    }
+
+    /// There is no room for `path`.
+    pub(crate) fn full(path: &Path) -> Error {
+        Error::DiskFull { path: path.to_path_buf(), room: None }
     }
 
     /// True if what failed can be tried again, and may then succeed: nothing was written.
@@ -276,8 +298,18 @@ impl std::fmt::Display for Error {
                 let cure = exhaustion_cure(source);
                 write!(f, "no room in the system to {operation} {path} ({source}): {cure}")
             }
-            Error::DiskFull { path } => {
+            Error::DiskFull { path, room: None } => {
                 write!(f, "no room for {}: make room and try again", path.display())
+            }
+            Error::DiskFull { path, room: Some(room) } => {
+                let RoomFound { needed_bytes, free_bytes, reserve_bytes } = room;
+                write!(
+                    f,
+                    "no room for {needed_bytes} bytes more in {}: the disk has {free_bytes} free, \
+                     of which {reserve_bytes} are kept for deletes; delete what is not needed, \
+                     which is still taken, or give the disk more room, and try again",
+                    path.display()
+                )
             }
             Error::Corruption { path, offset, what } => {
                 write!(f, "{} is damaged at offset {offset}: {what}", path.display())

@@ -34,10 +34,11 @@ use crate::expiry::MarkedTime;
 use crate::jobs;
 use crate::journal::{
     Collected, DEAD_SHARE_MAX, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter,
-    SegmentRun,
+    SegmentRun, SpaceExcess,
 };
 use crate::ledger::{Ledger, Pinned};
 use crate::locks::lock;
+use crate::shortage::Shortage;
 
 /// The name of the thread.
 const COLLECT_THREAD: &str = "pellucid-collect";
@@ -50,8 +51,11 @@ const UNNEEDED_COSTS_BYTES: u64 = 8;
 /// is freed costs at most 0.82 of one that is copied. Keys overwritten at random then take 1.45
 /// times the journal of the live ones.
 const DEAD_SHARE_BACKGROUND: f64 = 0.55;
-/// The share from which on [`crate::Engine::collect`] collects a segment.
+/// The share from which on [`crate::Engine::collect`] collects a segment, and so does a full disk.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
+/// Merges that are done at a time to make room on a full disk; each is small enough for the room
+/// that there is.
+const MERGES_FOR_ROOM_MAX: u32 = 64;
 /// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left
 /// is spread so thin that freeing a byte would cost the copying of two and more.
 const DEAD_LEFT_ONE_IN: u64 = 14;
@@ -147,6 +151,9 @@ pub(crate) struct GarbageCollector {
     stopped: Condvar,
     /// The last failure on the thread.
     trouble: Mutex<Option<String>>,
+    has_thread: AtomicBool,
+    /// The shortage of room that writers have met.
+    shortage: Shortage,
 }
 
 impl GarbageCollector {
@@ -169,7 +176,14 @@ impl GarbageCollector {
             stop: Mutex::default(),
             stopped: Condvar::for_work(),
             trouble: Mutex::default(),
+            has_thread: AtomicBool::default(),
+            shortage: Shortage::new(clock),
         }
+    }
+
+    /// The journal's bytes beyond its bound.
+    pub(crate) fn excess(&self) -> &Arc<SpaceExcess> {
+        self.journal.garbage().excess()
     }
 
     /// Has the thread, and every other caller, end with the present slice.
@@ -177,7 +191,7 @@ impl GarbageCollector {
         let _stop = lock(&self.stop);
         self.is_stopping.store(true, Ordering::Release);
         self.stopped.notify_all();
-        self.journal.garbage().excess().wake();
+        self.excess().wake();
     }
 
     /// Returns once nobody collects any more, for good.
@@ -243,8 +257,9 @@ impl GarbageCollector {
             flushed_sequence: self.ledger.flushed_sequence().min(kept_after),
             marker_sequence,
             dead_share,
+            free_bytes: self.journal.room().free_bytes(),
         };
-        let Some(run) = self.journal.garbage().pick_run(&limits) else { return Ok(false) };
+        let Some(run) = self.journal.garbage().pick_run(&limits)? else { return Ok(false) };
         let _noted = self.activity.begin(jobs::COLLECTION, self.clock);
         if let Err(error) = self.copy_run(&run, marker_sequence, rest) {
             self.journal.garbage().abandon(&run, &error);
@@ -315,15 +330,74 @@ impl GarbageCollector {
         Ok(())
     }
 
+    /// True if room is to be made for a write that found none, or little, when `sequence` was the
+    /// last one. The caller is to have [`GarbageCollector::make_room`] make it.
+    pub(crate) fn is_room_due(&self, sequence: u64) -> bool {
+        self.shortage.is_due(sequence, self.has_thread.load(Ordering::Relaxed))
+    }
+
+    /// Makes room on the disk, or has the thread make it, if there is one; says whether it was
+    /// made. `sequence` is the last write, if no active memtable hides what it has overwritten.
+    pub(crate) fn make_room(&self, sequence: Option<u64>) -> bool {
+        self.shortage.note(sequence);
+        if self.has_thread.load(Ordering::Relaxed) {
+            self.excess().wake();
+            return false;
+        }
+        self.end_shortage();
+        true
+    }
+
+    fn end_shortage(&self) {
+        // Where that fails, the write that comes next is refused, and says why.
+        let _ = self.shortage.end(|| self.flush_merge_and_collect());
+    }
+
+    /// Gives back all the room there is to give back, or until there is enough: what is known to be
+    /// dead first, then what flushes and merges find out to be.
+    fn flush_merge_and_collect(&self) -> Result<()> {
+        let room = self.journal.room();
+        let mut may_find_more = true;
+        for _ in 0..=MERGES_FOR_ROOM_MAX {
+            match self.collect_until_ample() {
+                Err(error) if !error.passes() => return Err(error),
+                _ => {}
+            }
+            if !may_find_more || room.is_ample() {
+                break;
+            }
+            may_find_more = self.ledger.merge_for_room()?;
+        }
+        room.forget_refused();
+        Ok(())
+    }
+
+    /// Collects the segments that are worth it, one run after another, until there is room.
+    fn collect_until_ample(&self) -> Result<()> {
+        // Each run takes at least one segment with it, or is damaged and not looked at again.
+        for _ in 0..=self.journal.segments().list().segments.len() {
+            if self.journal.room().is_ample() {
+                break;
+            }
+            match self.collect_one(DEAD_SHARE_ON_CALL, || {}) {
+                Ok(true) => self.excess().take_heart(),
+                Ok(false) => break,
+                Err(Error::Corruption { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Waits while flushes and merges are behind, and leaves the machine to others for a moment;
-    /// not while too much of the journal is dead.
+    /// not while too much of the journal is dead, or the disk is full.
     fn rest_between_slices(&self) {
-        if self.journal.garbage().excess().bytes() > 0 {
+        if self.excess().bytes() > 0 || self.shortage.is_noted() {
             return;
         }
         self.rest(SLICE_REST);
         for _ in 0..DEBT_RESTS_MAX {
-            if self.is_stopping() || !self.ledger.has_debt() {
+            if self.is_stopping() || self.shortage.is_noted() || !self.ledger.has_debt() {
                 return;
             }
             self.rest(DEBT_REST);
@@ -333,7 +407,7 @@ impl GarbageCollector {
     fn collect_in_background(&self) {
         loop {
             self.rest_between_slices();
-            let excess = self.journal.garbage().excess();
+            let excess = self.excess();
             let is_pressed = excess.bytes() > 0;
             let dead_share = if is_pressed { DEAD_SHARE_MAX } else { DEAD_SHARE_BACKGROUND };
             let rest = || self.rest_between_slices();
@@ -349,7 +423,7 @@ impl GarbageCollector {
                 Err(error) => (Some(error.to_string()), true),
             };
             *lock(&self.trouble) = trouble;
-            if is_done {
+            if is_done || self.shortage.is_noted() {
                 return;
             }
         }
@@ -363,14 +437,20 @@ impl GarbageCollector {
             let _job = start_job(&COLLECTION);
             // Where it is refused, requests wait for this thread as long as the kernel likes.
             let _ = schedule_for_background();
-            let excess = collector.journal.garbage().excess();
+            let excess = collector.excess();
             excess.work_off();
+            let is_called = || collector.is_stopping() || collector.shortage.is_noted();
             while !collector.is_stopping() {
-                excess.wait(LOOK_INTERVAL, || collector.is_stopping());
+                excess.wait(LOOK_INTERVAL, is_called);
+                if collector.shortage.is_noted() {
+                    collector.end_shortage();
+                }
                 collector.collect_in_background();
             }
         };
-        std::thread::Builder::new().name(COLLECT_THREAD.to_owned()).spawn(work)
+        let thread = std::thread::Builder::new().name(COLLECT_THREAD.to_owned()).spawn(work)?;
+        self.has_thread.store(true, Ordering::Relaxed);
+        Ok(thread)
     }
 }
 

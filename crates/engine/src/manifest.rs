@@ -81,6 +81,11 @@ impl Manifest {
         }
     }
 
+    /// Bytes of the tables.
+    pub(crate) fn tables_bytes(&self) -> u64 {
+        self.tables.iter().map(|(_, facts)| facts.size_bytes).sum()
+    }
+
     /// Reads the manifest of the store in `directory`; `None` if there is no such file.
     pub(crate) fn read(fs: &dyn FileSystem, directory: &Path) -> Result<Option<Manifest>> {
         let path = manifest_path(directory);

@@ -66,6 +66,7 @@ impl OpenStore {
                 .dead_allowance_bytes()
                 .saturating_add(options.kept_changes_bytes),
             segment_records_max: options.shares().segment_records_max(),
+            ledger_room: options.shares().ledger_room(),
             time: Arc::clone(&time),
             activity: activity.clone(),
         };
@@ -90,13 +91,6 @@ impl OpenStore {
             Arc::clone(&time),
             clock,
         );
-        let writer = Writer::new(
-            journal_writer,
-            options.write_limits(),
-            (Arc::clone(&catalogue), Arc::clone(&ledger), Arc::clone(journal.sync())),
-            Arc::clone(&time),
-            (clock, activity.clone(), Arc::clone(journal.garbage().excess())),
-        );
         let collector = Arc::new(GarbageCollector::new(
             Arc::clone(&journal),
             Arc::clone(&ledger),
@@ -104,6 +98,14 @@ impl OpenStore {
             (clock, activity.clone()),
             options.kept_changes_bytes,
         ));
+        let writer = Writer::new(
+            journal_writer,
+            options.write_limits(),
+            (Arc::clone(&catalogue), Arc::clone(&ledger), Arc::clone(journal.sync())),
+            Arc::clone(&time),
+            (clock, activity.clone()),
+            Arc::clone(&collector),
+        );
         let store = OpenStore {
             options,
             directory,

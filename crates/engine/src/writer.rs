@@ -13,9 +13,10 @@ use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREF
 use crate::compression::{Compression, pack};
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
+use crate::garbage::GarbageCollector;
 use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{GroupSync, JournalWriter, Record, RecordKind, SpaceExcess};
+use crate::journal::{GroupSync, JournalWriter, Purpose, Record, RecordKind, Space, SpaceExcess};
 use crate::ledger::{Active, Entry, Kind, Ledger, NEWEST};
 use crate::locks::lock;
 use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
@@ -53,6 +54,8 @@ pub(crate) struct Writer {
     activity: Activity,
     /// The journal's bytes beyond its bound, which slow writes down.
     excess: Arc<SpaceExcess>,
+    /// Makes room on a full disk.
+    collector: Arc<GarbageCollector>,
     turn: Mutex<WriterState>,
 }
 
@@ -62,11 +65,13 @@ impl Writer {
         limits: WriteLimits,
         (catalogue, ledger, sync): (Arc<Catalogue>, Arc<Ledger>, Arc<GroupSync>),
         time: Arc<MarkedTime>,
-        (clock, activity, excess): (Clock, Activity, Arc<SpaceExcess>),
+        (clock, activity): (Clock, Activity),
+        collector: Arc<GarbageCollector>,
     ) -> Writer {
+        let excess = Arc::clone(collector.excess());
         let turn =
             Mutex::new(WriterState { journal, is_closed: false, unsealed_bytes: 0, owed_ns: 0 });
-        Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, turn }
+        Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, collector, turn }
     }
 
     /// Writes a batch, with the metadata and the index entries that follow from it; returns the
@@ -152,11 +157,11 @@ impl Writer {
             return Err(Error::Closed);
         }
         self.sync.check_poison()?;
-        self.stall(&mut turn, size_bytes, timeline)?;
+        self.stall_or_make_room(&mut turn, size_bytes, timeline)?;
         self.check_conditions(&operations[index_entries..], timeline)?;
         let count = operations.len() as u64;
         let _whole = Indivisible::begin();
-        turn.journal.reserve(size_bytes, count)?;
+        let space = self.reserve(&mut turn, size_bytes, operations)?;
         let written_at_ms = self.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
         let counting = self.ledger.tally().mine();
         let begun = counting.begin_sample(Count::WriteTurns);
@@ -180,7 +185,60 @@ impl Writer {
         counting.add(Count::Entries, count);
         counting.add(Count::UserBytes, user_bytes(operations));
         timeline.lap(parts::MEMTABLE);
+        if space != Space::Ample {
+            self.make_room(&mut turn);
+        }
         Ok(last)
+    }
+
+    /// As [`Writer::stall`]. If the disk has no room for the flushes, has some made, for this write
+    /// or for later ones.
+    fn stall_or_make_room(
+        &self,
+        turn: &mut WriterState,
+        size_bytes: u64,
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        match self.stall(turn, size_bytes, timeline) {
+            Err(Error::DiskFull { .. }) if self.make_room(turn) => {
+                self.stall(turn, size_bytes, timeline)
+            }
+            stalled => stalled,
+        }
+    }
+
+    /// Sees to it that the operations, of `size_bytes` in the journal, have room there. If there is
+    /// none, has some made, for this write or for later ones.
+    fn reserve(
+        &self,
+        turn: &mut WriterState,
+        size_bytes: u64,
+        operations: &[Operation<'_>],
+    ) -> Result<Space> {
+        let deletes = operations.iter().all(|operation| operation.kind == Kind::Delete);
+        let purpose = if deletes { Purpose::Deletes } else { Purpose::Puts };
+        let count = operations.len() as u64;
+        match turn.journal.reserve(size_bytes, count, purpose) {
+            Err(Error::DiskFull { .. }) if self.make_room(turn) => {
+                turn.journal.reserve(size_bytes, count, purpose)
+            }
+            reserved => reserved,
+        }
+    }
+
+    /// Has room made on the disk, unless that was just done; true if there may be some now.
+    #[cold]
+    fn make_room(&self, turn: &mut WriterState) -> bool {
+        let last = turn.journal.next_sequence() - 1;
+        if !self.collector.is_room_due(last) {
+            return false;
+        }
+        // What it has overwritten is known once it is flushed.
+        let is_sealed = self.ledger.try_seal_active(last);
+        if is_sealed {
+            turn.unsealed_bytes = 0;
+        }
+        self.collector.make_room(is_sealed.then_some(last))
     }
 
     /// Takes the writer lock, and accounts for the wait if there was one.

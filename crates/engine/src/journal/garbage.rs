@@ -14,15 +14,20 @@ use pellucid_thread::Mutex;
 
 use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
+use super::footer::PAIR_LENGTH;
 use super::segment::{DroppedBytes, Segment};
 use super::segments::{SegmentList, SegmentSet};
 use super::unneeded::UnneededCount;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ledger::{Dropped, DroppedList, SegmentFacts};
 use crate::locks::lock;
 
 /// Segments that are collected into one at most.
 const RUN_SEGMENTS_MAX: usize = 256;
+/// Room that a collection takes beside the records and their places: the ends of the new segment,
+/// and the manifest, which has so many bytes for each segment.
+const BESIDE_BYTES: u64 = 4 << 10;
+const BESIDE_SEGMENT_BYTES: u64 = 64;
 
 /// Neighbouring segments that one new segment will stand for.
 pub(crate) struct SegmentRun {
@@ -31,6 +36,19 @@ pub(crate) struct SegmentRun {
     pub(crate) first_sequence: u64,
     /// The last sequence number of the last one.
     pub(crate) last_sequence: u64,
+}
+
+impl SegmentRun {
+    /// The run of `candidates`, which are neighbours in `list`.
+    fn of(list: &SegmentList, candidates: &[Candidate]) -> Option<SegmentRun> {
+        let segments: Vec<_> = candidates
+            .iter()
+            .map(|candidate| Arc::clone(&list.segments[candidate.index]))
+            .collect();
+        let first_sequence = segments.first()?.first_sequence;
+        let last_sequence = segments.last()?.footer()?.last_sequence;
+        Some(SegmentRun { segments, first_sequence, last_sequence })
+    }
 }
 
 /// The limits of garbage collection.
@@ -42,6 +60,8 @@ pub(crate) struct GarbageLimits {
     pub(crate) marker_sequence: u64,
     /// The share of dead bytes from which on a segment is worth it.
     pub(crate) dead_share: f64,
+    /// Bytes that are free on the disk.
+    pub(crate) free_bytes: u64,
 }
 
 /// A segment that might be collected.
@@ -63,6 +83,11 @@ impl Candidate {
 
     fn live_bytes(&self) -> u64 {
         self.record_bytes - self.free_bytes
+    }
+
+    /// Bytes that the records that will be left take with their places.
+    fn copy_bytes(&self) -> u64 {
+        self.live_bytes() + self.live_records() * PAIR_LENGTH
     }
 
     fn share(&self) -> f64 {
@@ -248,38 +273,41 @@ impl Garbage {
         (dead_bytes.sum(), facts.iter().map(|facts| facts.size_bytes).sum())
     }
 
-    /// The run that frees the largest share, if there is one that is worth it. It must be
-    /// installed or abandoned before the next one is picked.
-    pub(crate) fn pick_run(&self, limits: &GarbageLimits) -> Option<SegmentRun> {
+    /// The run that frees the largest share, of those that there is room to copy, if there is one
+    /// that is worth it. It must be installed or abandoned before the next one is picked.
+    pub(crate) fn pick_run(&self, limits: &GarbageLimits) -> Result<Option<SegmentRun>> {
         let list = self.segments.list();
         let mut books = lock(&self.books);
         let candidates = candidates(&list.segments, &books, limits);
-        let worth = |candidate: &&Candidate| {
-            candidate.free_bytes > 0 && candidate.share() >= limits.dead_share
-        };
-        let (seed, _) = candidates
+        let beside_bytes = BESIDE_BYTES + BESIDE_SEGMENT_BYTES * list.segments.len() as u64;
+        let room_bytes = limits.free_bytes.checked_sub(beside_bytes);
+        let mut worth = candidates
             .iter()
             .enumerate()
-            .filter(|(_, candidate)| worth(candidate))
-            .max_by(|a, b| a.1.share().total_cmp(&b.1.share()))?;
-        let range = self.extend(&candidates, seed, limits);
-        let segments: Vec<_> = candidates[range]
-            .iter()
-            .map(|candidate| Arc::clone(&list.segments[candidate.index]))
-            .collect();
-        let first_sequence = segments.first()?.first_sequence;
-        let last_sequence = segments.last()?.footer()?.last_sequence;
-        books.watched = Some(Watched::new(first_sequence, last_sequence));
-        Some(SegmentRun { segments, first_sequence, last_sequence })
+            .filter(|(_, it)| it.free_bytes > 0 && it.share() >= limits.dead_share)
+            .peekable();
+        let is_any_worth = worth.peek().is_some();
+        let fits = |it: &Candidate| room_bytes.is_some_and(|room| it.copy_bytes() <= room);
+        let seed = worth
+            .filter(|(_, candidate)| fits(candidate))
+            .max_by(|a, b| a.1.share().total_cmp(&b.1.share()));
+        let (Some((seed, _)), Some(room_bytes)) = (seed, room_bytes) else {
+            return if is_any_worth { Err(Error::full(&self.files.folder())) } else { Ok(None) };
+        };
+        let range = self.extend(&candidates, seed, limits.dead_share, room_bytes);
+        let run = SegmentRun::of(&list, &candidates[range]);
+        books.watched = run.as_ref().map(|run| Watched::new(run.first_sequence, run.last_sequence));
+        Ok(run)
     }
 
     /// Takes in neighbours of the candidate at `seed`: those that are worth it themselves, and
-    /// small ones, as long as the rest of all fits into one segment.
+    /// small ones, as long as the rest of all fits into one segment and into the room.
     fn extend(
         &self,
         candidates: &[Candidate],
         seed: usize,
-        limits: &GarbageLimits,
+        dead_share: f64,
+        room_bytes: u64,
     ) -> std::ops::Range<usize> {
         let (mut low, mut high) = (seed, seed + 1);
         let mut live_bytes = candidates[seed].live_bytes();
@@ -294,8 +322,10 @@ impl Garbage {
                 neighbour.index.abs_diff(beside.index) == 1
                     && live_bytes + neighbour.live_bytes() <= self.segment_size_bytes
                     && live_records + neighbour.live_records() <= self.segment_records_max
+                    && live_bytes + live_records * PAIR_LENGTH + neighbour.copy_bytes()
+                        <= room_bytes
                     && Watched::reaches(first_sequence, last_sequence)
-                    && (neighbour.share() >= limits.dead_share || is_small)
+                    && (neighbour.share() >= dead_share || is_small)
             };
             if high - low >= RUN_SEGMENTS_MAX {
                 return low..high;

@@ -8,6 +8,7 @@ use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
 use super::garbage::Garbage;
 use super::recover::{JournalSetting, Recovered, recover};
+use super::room::SegmentRoom;
 use super::seal::Sealer;
 use super::segments::SegmentSet;
 use super::spares::Spares;
@@ -22,6 +23,7 @@ pub(crate) struct Journal {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
     sync: Arc<GroupSync>,
+    room: Arc<SegmentRoom>,
     spares: Arc<Spares>,
     sealer: Arc<Sealer>,
     garbage: Garbage,
@@ -40,12 +42,22 @@ impl Journal {
         let (size_bytes, records_max) = (setting.segment_size_bytes, setting.segment_records_max);
         let time = Arc::clone(&setting.time);
         let excess = SpaceExcess::new(setting.dead_allowance_bytes);
+        let ledger_room = setting.ledger_room;
         let Recovered { files, segments, last_sequence } = recover(setting, manifest)?;
         let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));
         let parts = || (Arc::clone(&files), Arc::clone(&segments), Arc::clone(&sync));
         let (with_files, with_segments, with_sync) = parts();
-        let spares =
-            Arc::new(Spares::new(with_files, with_segments, with_sync, jobs.clone(), size_bytes));
+        let tables_bytes = manifest.tables_bytes();
+        let room = SegmentRoom::new(
+            Arc::clone(&files),
+            with_segments,
+            size_bytes,
+            ledger_room,
+            tables_bytes,
+        );
+        let room = Arc::new(room);
+        let spares = Spares::new(with_files, Arc::clone(&room), with_sync, jobs.clone());
+        let spares = Arc::new(spares);
         let (with_files, with_segments, with_sync) = parts();
         let sealer = Arc::new(Sealer::new(with_files, with_segments, with_sync, jobs));
         let (with_files, with_segments, with_sync) = parts();
@@ -53,7 +65,7 @@ impl Journal {
         let writer = JournalWriter::new(with_files, with_segments, with_sync, rolling, records_max);
         let (with_files, with_segments, _) = parts();
         let garbage = Garbage::new(with_files, with_segments, (size_bytes, records_max), excess);
-        Ok((Journal { files, segments, sync, spares, sealer, garbage, time }, writer))
+        Ok((Journal { files, segments, sync, room, spares, sealer, garbage, time }, writer))
     }
 
     /// The segments, from which records are read.
@@ -64,6 +76,11 @@ impl Journal {
     /// The syncs that make records durable.
     pub(crate) fn sync(&self) -> &Arc<GroupSync> {
         &self.sync
+    }
+
+    /// The room on the disk.
+    pub(crate) fn room(&self) -> &SegmentRoom {
+        &self.room
     }
 
     /// The account of records that nobody needs.
@@ -117,7 +134,8 @@ impl JournalLink for Journal {
         self.time.now_ms()
     }
 
-    fn after_manifest(&self, _flushed_sequence: u64) {
+    fn after_manifest(&self, _flushed_sequence: u64, tables_bytes: u64) {
+        self.room.note_tables(tables_bytes);
         self.garbage.remove_retired();
     }
 }

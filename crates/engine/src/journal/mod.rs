@@ -4,7 +4,8 @@
 //! numbers, one look-up in the segment's offset index, and the record itself, all in mapped memory
 //! ([`segments`]). Appending is copying into a mapped file whose space was allocated before
 //! ([`writer`]). Segments are prepared ([`spares`]) and sealed ([`seal`]) off the write path, made
-//! durable in groups ([`sync`]), and collected once most of them is garbage ([`garbage`]).
+//! durable in groups ([`sync`]), and collected once most of them is garbage ([`garbage`]). On a disk
+//! that is nearly full, a reserve is left for what gives room back ([`room`]).
 
 mod current;
 mod ends;
@@ -20,6 +21,7 @@ mod ranked;
 mod record;
 mod recover;
 mod rewrite;
+mod room;
 mod runs;
 mod salvage;
 mod scan;
@@ -45,6 +47,7 @@ pub(crate) use record::{Record, RecordKind};
 pub use recover::CutPart;
 pub(crate) use recover::{JournalSetting, cut_tail};
 pub(crate) use rewrite::SegmentRewriter;
+pub(crate) use room::{LedgerRoom, Purpose, Space};
 pub(crate) use salvage::{Stretch, walk_records, write_segment};
 pub(crate) use scan::{find_stray, is_unused, scan_records};
 pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};

@@ -2,7 +2,6 @@
 //! (`docs/format.md`, Recovery).
 
 use std::borrow::Cow;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,13 +15,14 @@ use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::held_file::HeldFile;
 use super::medium::MediumReads;
+use super::room::LedgerRoom;
 use super::scan::{Scanned, find_stray, for_each_record, is_unused, scan_records};
 use super::segment::{
     DroppedBytes, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
 };
 use super::segments::SegmentSet;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_full};
 use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
 
@@ -39,6 +39,8 @@ pub(crate) struct JournalSetting {
     pub(crate) dead_allowance_bytes: u64,
     /// Records at which a segment ends.
     pub(crate) segment_records_max: u64,
+    /// The room that the ledger takes before it gives any back.
+    pub(crate) ledger_room: LedgerRoom,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
     /// Jobs are noted here.
@@ -547,7 +549,7 @@ impl Recovery<'_> {
         let placed = match self.copy(&found.path, &records, &footer) {
             Ok(file) => Some(file),
             // A full store opens as well as it can.
-            Err(error) if error.kind() == ErrorKind::StorageFull => {
+            Err(error) if is_full(&error) => {
                 write_in_place(&*found.file, &records, &footer).map_err(failed)?;
                 None
             }

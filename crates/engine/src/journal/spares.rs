@@ -12,8 +12,8 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Condvar, Mutex, MutexGuard, start_job};
 
 use super::files::{SEGMENTS, SegmentFiles};
+use super::room::{Planned, Purpose, SegmentRoom, Space};
 use super::segment::SegmentFile;
-use super::segments::SegmentSet;
 use super::sync::GroupSync;
 use crate::error::{Error, Result};
 use crate::jobs;
@@ -30,13 +30,6 @@ const SPARES_QUICK_MAX: usize = 4;
 const QUICK_ROLL_NS: u64 = 1_000_000_000;
 /// A writer's longest wait for the thread.
 const SPARE_WAIT_MAX: Duration = Duration::from_secs(60);
-/// A segment is this share of the journal, between the limits: one that is being written and those
-/// that are ready take their space before it is used, and a large share would be felt.
-const SEGMENT_SHARE: u64 = 128;
-/// The smallest segment, in bytes, unless the setting is below.
-const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
-/// Sizes are multiples of this, in bytes: a large page.
-const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// Bytes of a segment that are brought into memory in one go: a large page, for which the system
 /// does not let others have the processor. Between two, a segment that is wanted is made first.
 const BRING_IN_PIECE_BYTES: usize = 2 << 20;
@@ -58,16 +51,20 @@ struct State {
     is_quick: bool,
 }
 
+/// A segment's file that was taken for a batch, and the room that there was for it.
+pub(super) struct Taken {
+    pub(super) file: Arc<SegmentFile>,
+    pub(super) space: Space,
+}
+
 /// The segments that are prepared, and the thread that prepares them.
 pub(super) struct Spares {
     files: Arc<SegmentFiles>,
-    segments: Arc<SegmentSet>,
+    room: Arc<SegmentRoom>,
     sync: Arc<GroupSync>,
     clock: Clock,
     /// Jobs are noted here.
     activity: Activity,
-    /// The largest usual segment.
-    segment_size_bytes: u64,
     /// True if the next segment shall have large pages.
     prefers_large: AtomicBool,
     state: Mutex<State>,
@@ -77,34 +74,51 @@ pub(super) struct Spares {
 impl Spares {
     pub(super) fn new(
         files: Arc<SegmentFiles>,
-        segments: Arc<SegmentSet>,
+        room: Arc<SegmentRoom>,
         sync: Arc<GroupSync>,
         (clock, activity): (Clock, Activity),
-        segment_size_bytes: u64,
     ) -> Spares {
         Spares {
             files,
-            segments,
+            room,
             sync,
             clock,
             activity,
-            segment_size_bytes,
             prefers_large: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
-    /// A segment's file of at least `needed_bytes`: a spare if that is large enough.
-    pub(super) fn take(&self, needed_bytes: u64) -> Result<Arc<SegmentFile>> {
-        match self.take_ready()? {
-            Some(spare) if spare.map.length() as u64 >= needed_bytes => Ok(spare),
-            small => {
-                small.into_iter().for_each(|small| self.files.remove(&small.path));
-                // Theirs are lower numbers than that of the one that is made now.
-                self.remove_all()?;
-                self.files.make(needed_bytes.max(self.usual_size_bytes()))
+    /// A segment's file of at least `needed_bytes`: a spare if that is large enough, and if the
+    /// reserve is there or may be taken from.
+    pub(super) fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
+        if let Some(file) = self.take_ready()? {
+            let keeps_reserve = self.room.keeps_reserve();
+            let may_take = keeps_reserve || purpose == Purpose::Deletes;
+            if may_take && file.map.length() as u64 >= needed_bytes {
+                let space = if keeps_reserve { Space::Ample } else { Space::Reserved };
+                return Ok(Taken { file, space });
             }
+            self.files.remove(&file.path);
+        }
+        // Theirs are lower numbers than that of the one that is made now.
+        self.remove_all()?;
+        let made = self.make(needed_bytes, purpose);
+        made.inspect_err(|_| self.room.note_refused(needed_bytes))
+    }
+
+    /// Makes a segment's file of at least `needed_bytes`, if there is room.
+    fn make(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
+        let Planned { size_bytes, space } = self.room.plan(needed_bytes, purpose)?;
+        let is_more = size_bytes > needed_bytes;
+        match self.files.make(size_bytes) {
+            // Another program was quicker, or the disk has a quota that it does not tell.
+            Err(Error::DiskFull { .. }) if purpose == Purpose::Deletes && is_more => {
+                let file = self.files.make(needed_bytes)?;
+                Ok(Taken { file, space: Space::Reserved })
+            }
+            made => made.map(|file| Taken { file, space }),
         }
     }
 
@@ -114,13 +128,6 @@ impl Spares {
             self.files.remove(&spare.path);
         }
         Ok(())
-    }
-
-    /// The size of the next segment, if no batch needs a larger one.
-    fn usual_size_bytes(&self) -> u64 {
-        let journal_bytes: u64 = self.segments.facts().iter().map(|facts| facts.size_bytes).sum();
-        let share = (journal_bytes / SEGMENT_SHARE).next_multiple_of(SEGMENT_SIZE_STEP_BYTES);
-        share.max(SEGMENT_SIZE_USUAL_MIN_BYTES).min(self.segment_size_bytes)
     }
 
     /// The next spare, once it is no longer being made; `None` if there is none, and none will be
@@ -230,15 +237,15 @@ impl Spares {
         }
     }
 
-    /// Makes the spare that is wanted. Comes back with it if it has large pages, which are worth
-    /// being brought in.
+    /// Makes the spare that is wanted, unless its space would be the reserve's. Comes back with it
+    /// if it has large pages, which are worth being brought in.
     fn make_one<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, Option<Arc<SegmentFile>>) {
         (state.is_wanted, state.is_making) = (false, true);
         drop(state);
-        let made = self.files.make(self.usual_size_bytes()).ok();
+        let made = self.room.spare_bytes().and_then(|bytes| self.files.make(bytes).ok());
         let is_large = made.as_ref().is_some_and(|made| {
             self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages()
         });

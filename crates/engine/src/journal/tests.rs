@@ -39,6 +39,7 @@ fn open_with(
         clock: Clock::monotonic(),
         segment_size_bytes,
         segment_records_max,
+        ledger_room: LedgerRoom { flush_bytes: 0, merge_max_bytes: 0 },
         time: Arc::new(MarkedTime::new(Clock::monotonic(), 0)),
         activity: crate::jobs::activity(),
     };
@@ -64,7 +65,7 @@ fn append(writer: &mut JournalWriter, key: &[u8], value: &[u8]) -> u64 {
         compression: Compression::None,
         value,
     };
-    writer.reserve(record.padded_length(), 1).unwrap();
+    writer.reserve(record.padded_length(), 1, Purpose::Puts).unwrap();
     let sequence = writer.append(record);
     writer.complete_batch().unwrap();
     sequence
@@ -218,7 +219,7 @@ fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
     let (journal, mut writer) = open(&files).unwrap();
     let record = first_of_batch();
     append(&mut writer, b"\0\x01a", b"1");
-    writer.reserve(2 * record.padded_length(), 2).unwrap();
+    writer.reserve(2 * record.padded_length(), 2, Purpose::Puts).unwrap();
     writer.append(record);
     journal.sync().sync_to(1).unwrap();
     writer.append(Record { batch_goes_on: false, ..record });

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use super::files::SegmentFiles;
 use super::footer::{FOOTER_FIXED_LENGTH, OFFSET_LENGTH};
 use super::record::{Record, RecordKind, SYNC_MARK_LENGTH};
+use super::room::{Purpose, Space};
 use super::seal::{FullSegment, Sealer};
 use super::segment::Segment;
 use super::segments::SegmentSet;
-use super::spares::Spares;
+use super::spares::{Spares, Taken};
 use super::sync::GroupSync;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
 use crate::ledger::{CACHE_LINE_BYTES, prefetch_to_write};
 
@@ -45,12 +46,20 @@ struct Growing {
     large_since_syncs: Option<u64>,
     /// From here on the next segment is asked for, should there be none.
     spare_from: u64,
+    /// True if its space is from the reserve, which is for deletes.
+    is_reserved: bool,
 }
 
 impl Growing {
-    fn new(segment: Arc<Segment>, large_since_syncs: Option<u64>) -> Growing {
+    fn new(segment: Arc<Segment>, large_since_syncs: Option<u64>, space: Space) -> Growing {
         let (end, spare_from) = (FILE_HEADER_LENGTH as u64, segment.shared.map.length() as u64 / 2);
-        Growing { segment, end, count: 0, large_since_syncs, spare_from }
+        let is_reserved = space == Space::Reserved;
+        Growing { segment, end, count: 0, large_since_syncs, spare_from, is_reserved }
+    }
+
+    /// True if batches of this kind may go on in it.
+    fn serves(&self, purpose: Purpose) -> bool {
+        !self.is_reserved || purpose == Purpose::Deletes
     }
 
     /// True if the segment has large pages and is synced so often that they are a burden.
@@ -156,29 +165,52 @@ impl JournalWriter {
         self.next_sequence
     }
 
-    /// Sees to it that `count` records of `size_bytes` in all fit into the growing segment. After
-    /// an error, everything is as before.
-    pub(crate) fn reserve(&mut self, size_bytes: u64, count: u64) -> Result<()> {
+    /// Sees to it that `count` records of `size_bytes` in all fit into the growing segment, and
+    /// says what room there was on the disk if that took some. After an error, everything is as
+    /// before.
+    pub(crate) fn reserve(
+        &mut self,
+        size_bytes: u64,
+        count: u64,
+        purpose: Purpose,
+    ) -> Result<Space> {
         let size_bytes = size_bytes + SYNC_MARK_LENGTH;
         let syncs = self.sync.syncs();
-        let can_go_on = |growing: &&mut Growing| {
-            growing.has_room(size_bytes, count) && !growing.suffers_from_syncs(syncs)
-        };
+        let fits =
+            |growing: &&mut Growing| growing.has_room(size_bytes, count) && growing.serves(purpose);
+        let can_go_on =
+            |growing: &&mut Growing| fits(growing) && !growing.suffers_from_syncs(syncs);
         if let Some(growing) = self.growing.as_mut().filter(can_go_on) {
             if growing.end >= growing.spare_from {
                 growing.spare_from = u64::MAX;
                 self.spares.want();
             }
-            return Ok(());
+            return Ok(Space::Ample);
         }
-        self.roll(segment_size_for(size_bytes, count), count, syncs)
+        let taken = self.take(segment_size_for(size_bytes, count), purpose);
+        if let Err(Error::DiskFull { .. }) = &taken
+            && let Some(growing) = self.growing.as_mut().filter(fits)
+        {
+            // Syncs that are a burden are better than no write.
+            growing.large_since_syncs = None;
+            return Ok(Space::Scarce);
+        }
+        let taken = taken?;
+        let space = taken.space;
+        self.roll(taken, count, syncs)?;
+        Ok(space)
     }
 
-    /// Begins a segment of at least `needed_bytes` and at least `records` offsets, and has the full
-    /// one sealed.
-    fn roll(&mut self, needed_bytes: u64, records: u64, syncs: u64) -> Result<()> {
+    /// The file of a segment of at least `needed_bytes`, once few enough wait for their seal.
+    fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
         self.sealer.wait_for_room()?;
-        let shared = self.spares.take(needed_bytes)?;
+        self.spares.take(needed_bytes, purpose)
+    }
+
+    /// Begins a segment with at least `records` offsets in the file that was taken, and has the
+    /// full one sealed.
+    fn roll(&mut self, taken: Taken, records: u64, syncs: u64) -> Result<()> {
+        let Taken { file: shared, space } = taken;
         let first = self.next_sequence;
         let header = self.files.header(shared.number, first).encode();
         // SAFETY: the map is writable and longer than a header, and nobody else knows it yet.
@@ -196,7 +228,8 @@ impl JournalWriter {
         self.spares.prefer_large(is_quiet);
         let is_large =
             segment.shared.is_large() || (is_quiet && segment.shared.prefer_large_pages());
-        let full = self.growing.replace(Growing::new(segment, is_large.then_some(syncs)));
+        let growing = Growing::new(segment, is_large.then_some(syncs), space);
+        let full = self.growing.replace(growing);
         full.map_or(Ok(()), |full| self.sealer.offload(full.into()))
     }
 

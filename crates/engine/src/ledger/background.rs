@@ -69,7 +69,11 @@ fn run(state: &State) {
             Ok(_) => wait = SHORTAGE_WAIT_FIRST,
             Err(Error::Closed) => return,
             Err(error) if error.passes() => {
-                state.signals.wait_while(wait, || !state.signals.is_closing());
+                // A merge that is put off puts no flush off.
+                let is_flush = state.versions.sealed() > 0;
+                let is_waiting =
+                    || !state.signals.is_closing() && (is_flush || state.versions.sealed() == 0);
+                state.signals.wait_while(wait, is_waiting);
                 wait = (wait * 2).min(SHORTAGE_WAIT_MAX);
             }
             Err(_) => return,

@@ -9,9 +9,10 @@ use super::halves::{COMPACTION, write_merge};
 use super::picker::{MergePlan, is_due};
 use super::state::State;
 use super::stats::{BackgroundJob, JobStats};
+use super::table::table_folder;
 use super::version::{LEVELS, Levels};
 use super::version_set::Edit;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::jobs;
 
 /// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
@@ -20,6 +21,16 @@ pub(super) fn compact_one(state: &State) -> Result<bool> {
     let plan = MergePlan::pick(&state.options, &version.levels)
         .or_else(|| pick_stale(state, &version.levels));
     plan.map_or(Ok(false), |plan| compact(state, &plan).map(|()| true))
+}
+
+/// Does a merge for which there is room, and says whether others may follow: false once everything
+/// is merged, or nothing fits. Under the lock on jobs.
+pub(super) fn compact_for_room(state: &State) -> Result<bool> {
+    let levels = state.versions.load().levels.clone();
+    let plan = MergePlan::for_room(&levels, state.link.now_ms(), state.files.free_bytes());
+    let Some(plan) = plan else { return Ok(false) };
+    compact(state, &plan)?;
+    Ok(plan.tables().count() < levels.all().count())
 }
 
 /// True if a merge is due.
@@ -48,7 +59,7 @@ pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
         stats.moves = 1;
         move_tables(state, plan)
     } else {
-        merge_tables(state, plan, &levels, &mut stats)
+        check_room(state, plan).and_then(|()| merge_tables(state, plan, &levels, &mut stats))
     };
     state.counters.begin(None);
     drop(noted);
@@ -56,6 +67,14 @@ pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
     stats.duration_ns = began.elapsed_ns();
     state.counters.add_job(job, &stats);
     Ok(())
+}
+
+/// Refuses a merge for which there may be no room: until it found out, nothing else had any.
+fn check_room(state: &State, plan: &MergePlan) -> Result<()> {
+    match plan.size_bytes() <= state.files.free_bytes() {
+        true => Ok(()),
+        false => Err(Error::full(&table_folder(state.files.directory()))),
+    }
 }
 
 fn move_tables(state: &State, plan: &MergePlan) -> Result<()> {

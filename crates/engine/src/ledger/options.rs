@@ -149,8 +149,9 @@ pub(crate) trait JournalLink: Send + Sync {
     /// The time, in milliseconds since the Unix epoch, by which entries expire. It never goes back.
     fn now_ms(&self) -> u64;
 
-    /// A manifest was committed: every record up to `flushed_sequence` is in the tables.
-    fn after_manifest(&self, flushed_sequence: u64);
+    /// A manifest was committed: every record up to `flushed_sequence` is in the tables, which take
+    /// `tables_bytes`.
+    fn after_manifest(&self, flushed_sequence: u64, tables_bytes: u64);
 }
 
 /// A range of internal keys.

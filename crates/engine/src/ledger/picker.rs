@@ -118,6 +118,36 @@ impl MergePlan {
         (!is_done).then_some(MergePlan { inputs, to })
     }
 
+    /// A merge whose outcome surely fits into `room_bytes`: of everything, or else of tables of the
+    /// uppermost level that lets it, those with the most tombstones. `None` if there is none, or if
+    /// nothing would come of it.
+    pub(super) fn for_room(levels: &Levels, now_ms: u64, room_bytes: u64) -> Option<MergePlan> {
+        let fits = |plan: &MergePlan| plan.size_bytes() <= room_bytes;
+        let all = MergePlan::of_all(levels, now_ms)?;
+        if fits(&all) {
+            return Some(all);
+        }
+        let deepest = levels.deepest().unwrap_or(0);
+        let step = |level: usize, upper: Vec<Arc<Table>>| {
+            let (smallest, largest) = span(&upper)?;
+            let lower = levels.overlapping(level + 1, smallest, largest);
+            let inputs = vec![(level, upper), (level + 1, lower)];
+            Some(MergePlan { inputs, to: level + 1 })
+        };
+        let level_0 = levels.level(0);
+        let oldest = |count: usize| level_0[level_0.len().saturating_sub(count)..].to_vec();
+        let counts = (1..=LEVEL_0_TABLES_MAX.min(level_0.len())).rev();
+        let of_level_0 = counts.filter_map(|count| step(0, oldest(count))).find(fits);
+        let of_level = |level: usize| {
+            let tables = levels.level(level).iter();
+            let of_table =
+                |table: &Arc<Table>| Some((table.tombstones(), step(level, vec![table.clone()])?));
+            let fitting = tables.filter_map(of_table).filter(|(_, plan)| fits(plan));
+            fitting.max_by_key(|(tombstones, _)| *tombstones).map(|(_, plan)| plan)
+        };
+        of_level_0.or_else(|| (1..deepest).find_map(of_level))
+    }
+
     /// The tables that go into it.
     pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.inputs.iter().flat_map(|(_, tables)| tables)

@@ -26,6 +26,8 @@ struct Troubles {
     failure: Option<Error>,
     /// Reason for putting jobs off for a while.
     shortage: Option<Error>,
+    /// What is put off is a flush: writers that wait for one are told.
+    is_flush_put_off: bool,
 }
 
 /// The signals of a ledger.
@@ -108,13 +110,16 @@ impl Signals {
         self.room.notify_all();
     }
 
-    /// Notes how a job ended.
-    pub(super) fn note_outcome<T>(&self, outcome: &Result<T>) {
+    /// Notes how a job ended, and whether a flush is due after it.
+    pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, is_flush_due: bool) {
         match outcome {
             Ok(_) => self.lock().shortage = None,
             Err(Error::Closed) => {}
             Err(error) if error.passes() => {
-                self.lock().shortage = Some(error.clone());
+                let mut troubles = self.lock();
+                troubles.shortage = Some(error.clone());
+                troubles.is_flush_put_off = is_flush_due;
+                drop(troubles);
                 self.room.notify_all();
             }
             Err(error) => self.fail(error),
@@ -180,7 +185,9 @@ impl Signals {
         if !troubles.has_thread {
             return Ok(Room::Unattended);
         }
-        if let Some(shortage) = troubles.shortage.take() {
+        if troubles.is_flush_put_off
+            && let Some(shortage) = troubles.shortage.take()
+        {
             // The next attempt sets it again. Meanwhile the caller may free some room.
             return Err(shortage);
         }

@@ -73,7 +73,8 @@ impl State {
         self.signals.check()?;
         let _whole = Indivisible::begin();
         let outcome = job(self);
-        self.signals.note_outcome(&outcome);
+        // A merge for which there is no room is no reason to refuse a write.
+        self.signals.note_outcome(&outcome, self.versions.sealed() > 0);
         outcome
     }
 

@@ -88,6 +88,11 @@ impl TableFiles {
         &self.directory
     }
 
+    /// Bytes that are free on the disk; without end if it does not tell.
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.fs.free_bytes(&self.directory).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn store_identity(&self) -> u64 {
         self.store_identity
     }

@@ -11,7 +11,7 @@ use pellucid_io::FileSystem;
 use pellucid_thread::Mutex;
 
 use super::background::{start, wait_for_flush};
-use super::compaction::{compact, compact_one, is_merge_due};
+use super::compaction::{compact, compact_for_room, compact_one, is_merge_due};
 use super::flush::flush_all;
 use super::picker::{MergePlan, debt_bytes};
 use super::pinned::{Pinned, PinnedVersion};
@@ -180,6 +180,22 @@ impl Ledger {
         }
     }
 
+    /// Seals the active memtable, as [`Ledger::seal_active`], unless so many wait for their flush
+    /// that writers would wait, too. Says whether none of its entries is left in it.
+    pub(crate) fn try_seal_active(&self, last_sequence: u64) -> bool {
+        if self.state.versions.sealed() >= self.sealed_max() {
+            return self.state.versions.load().active.entries() == 0;
+        }
+        self.seal_active(last_sequence);
+        true
+    }
+
+    /// Sealed memtables with which writers need not wait for a flush.
+    #[inline]
+    fn sealed_max(&self) -> usize {
+        self.state.options.sealed_memtables_max.max(1) - 1
+    }
+
     /// The newest entry of `key` that is not above `at_sequence` ([`NEWEST`], or a registered
     /// snapshot's); a tombstone is returned as such.
     #[inline]
@@ -290,6 +306,16 @@ impl Ledger {
         })
     }
 
+    /// Flushes all sealed memtables and does one merge for which there is room on the disk, so that
+    /// more of what nobody needs is known. Says whether another may find more.
+    pub(crate) fn merge_for_room(&self) -> Result<bool> {
+        self.state.in_job(|state| {
+            state.signals.check_open()?;
+            flush_all(state)?;
+            compact_for_room(state)
+        })
+    }
+
     /// Writes a manifest with the link's present facts on the segments.
     pub(crate) fn write_manifest(&self) -> Result<()> {
         self.state.signals.check()?;
@@ -313,7 +339,7 @@ impl Ledger {
     /// ([`Error::DiskFull`], [`Error::Exhausted`]) until there is room.
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {
-        let sealed_max = self.state.options.sealed_memtables_max.max(1) - 1;
+        let sealed_max = self.sealed_max();
         if self.state.versions.sealed() <= sealed_max && !self.state.signals.has_failed() {
             return Ok(Duration::ZERO);
         }

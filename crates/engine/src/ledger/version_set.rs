@@ -228,7 +228,7 @@ impl VersionSet {
         swapped();
         // Still under the lock on commits: the next one's segment facts hold these bytes already.
         link.on_dropped(&edit.dropped);
-        link.after_manifest(manifest.flushed_sequence);
+        link.after_manifest(manifest.flushed_sequence, manifest.tables_bytes());
         Ok(())
     }
 }

@@ -102,6 +102,37 @@ fn a_full_disk_passes() {
     store.check_all();
 }
 
+/// A merge that had no room wrote until the disk was full, and began anew for ever.
+#[test]
+fn merges_are_as_small_as_the_room_that_there_is() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 99, ..small_options() });
+    for _ in 0..8 {
+        for number in 0..60 {
+            store.put(&key(number));
+        }
+        store.flush();
+    }
+    let tables_bytes: u64 = store.ledger.stats().levels.iter().map(|level| level.size_bytes).sum();
+    let used = store.fs.used_bytes();
+    store.fs.set_faults(Faults { space_bytes: Some(used + 1), ..Faults::default() });
+    assert!(!store.ledger.merge_for_room().unwrap(), "nothing fits");
+    let space_bytes = Some(used + tables_bytes / 2);
+    store.fs.set_faults(Faults { space_bytes, ..Faults::default() });
+    let calls = store.fs.calls();
+    let refused = store.ledger.compact_all().unwrap_err();
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    assert!(store.fs.calls() - calls < 3, "nothing was written to find that out");
+    let mut merges = 1;
+    while store.ledger.merge_for_room().unwrap() {
+        merges += 1;
+    }
+    assert!((2..9).contains(&merges), "{merges}");
+    let levels = store.ledger.stats().levels;
+    assert_eq!(levels.iter().filter(|level| level.tables > 0).count(), 1);
+    assert_eq!(levels.iter().map(|level| level.entries).sum::<u64>(), 60, "the newest of each");
+    store.check_all();
+}
+
 /// commonware#4257: nothing names a value that is not on the medium.
 #[test]
 fn no_table_is_named_before_its_records_are_durable() {

@@ -104,7 +104,7 @@ impl JournalLink for Books {
             .collect()
     }
 
-    fn after_manifest(&self, flushed_sequence: u64) {
+    fn after_manifest(&self, flushed_sequence: u64, _tables_bytes: u64) {
         assert!(
             flushed_sequence <= self.durable.load(Ordering::Relaxed),
             "flushed before it was durable"

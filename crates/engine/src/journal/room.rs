@@ -1,0 +1,197 @@
+//! The room on the disk for segments, and the reserve of it that puts leave alone.
+//!
+//! Flushes, merges and garbage collection take room before they give any back, a delete takes some,
+//! too, and so does an opening. On a disk that puts had filled, none of them went on, and nothing
+//! gave the room back. So a batch that puts something begins a segment only where the reserve is
+//! left behind it, and all else may take from the reserve. Near the reserve segments are small, so
+//! that it lasts for many deletes, and the disk is used up to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::files::SegmentFiles;
+use super::segments::SegmentSet;
+use crate::error::{Error, Result, RoomFound};
+
+/// Usual segments for which there is room in the reserve: one that is begun for deletes, and one
+/// for what is left of segments that are collected.
+const RESERVE_SEGMENTS: u64 = 2;
+/// A flush of tombstones and the merge that follows take the room of the tables so often.
+const RESERVE_TABLES: u64 = 2;
+/// The reserve is at most one in so many of the bytes that the store takes or that are free: of a
+/// small disk most is there to be filled.
+const RESERVE_ONE_IN: u64 = 8;
+/// A segment is this share of a usual one where a usual one would take from the reserve.
+const SMALL_SEGMENT_SHARE: u64 = 16;
+/// A segment is this share of the journal, between the limits: one that is being written and those
+/// that are ready take their space before it is used, and a large share would be felt.
+const SEGMENT_SHARE: u64 = 128;
+/// The smallest usual segment, in bytes, unless the setting is below.
+const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
+/// Usual sizes are multiples of this, in bytes: a large page.
+const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
+/// Small sizes are multiples of this, in bytes.
+const SMALL_SEGMENT_STEP_BYTES: u64 = 4 << 10;
+
+/// The use of a segment that is begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A batch that puts something.
+    Puts,
+    /// A batch that only deletes.
+    Deletes,
+}
+
+/// The room that a batch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// There is enough.
+    Ample,
+    /// Little is left beside the reserve.
+    Scarce,
+    /// It is from the reserve.
+    Reserved,
+}
+
+/// The room that the ledger takes before it gives any back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LedgerRoom {
+    /// The tables of all memtables that may be there.
+    pub(crate) flush_bytes: u64,
+    /// A merge of the largest kind, however large the ledger is.
+    pub(crate) merge_max_bytes: u64,
+}
+
+/// A segment that may be made.
+pub(super) struct Planned {
+    pub(super) size_bytes: u64,
+    pub(super) space: Space,
+}
+
+/// The disk at a moment.
+#[derive(Clone, Copy)]
+struct Look {
+    /// The size of a segment, if no batch needs a larger one and there is room.
+    usual_bytes: u64,
+    free_bytes: u64,
+    reserve_bytes: u64,
+}
+
+impl Look {
+    /// True if so many bytes leave the reserve as it is.
+    fn has_beside_reserve(&self, bytes: u64) -> bool {
+        self.free_bytes.saturating_sub(self.reserve_bytes) >= bytes
+    }
+}
+
+/// The room on the disk for the segments of a journal.
+pub(crate) struct SegmentRoom {
+    files: Arc<SegmentFiles>,
+    segments: Arc<SegmentSet>,
+    /// The largest usual segment.
+    segment_size_bytes: u64,
+    ledger: LedgerRoom,
+    /// Bytes of the ledger's tables.
+    tables_bytes: AtomicU64,
+    /// The reserve, as it was when it was last looked at.
+    reserve_bytes: AtomicU64,
+    /// The largest segment for which there was no room.
+    refused_bytes: AtomicU64,
+}
+
+impl SegmentRoom {
+    pub(super) fn new(
+        files: Arc<SegmentFiles>,
+        segments: Arc<SegmentSet>,
+        segment_size_bytes: u64,
+        ledger: LedgerRoom,
+        tables_bytes: u64,
+    ) -> SegmentRoom {
+        SegmentRoom {
+            files,
+            segments,
+            segment_size_bytes,
+            ledger,
+            tables_bytes: AtomicU64::new(tables_bytes),
+            reserve_bytes: AtomicU64::new(0),
+            refused_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes how much the ledger's tables take.
+    pub(super) fn note_tables(&self, tables_bytes: u64) {
+        self.tables_bytes.store(tables_bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that are free on the disk; without end if it does not tell.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.files.file_system().free_bytes(self.files.directory()).unwrap_or(u64::MAX)
+    }
+
+    fn look(&self) -> Look {
+        let journal_bytes: u64 = self.segments.facts().iter().map(|facts| facts.size_bytes).sum();
+        let share = (journal_bytes / SEGMENT_SHARE).next_multiple_of(SEGMENT_SIZE_STEP_BYTES);
+        let usual_bytes = share.max(SEGMENT_SIZE_USUAL_MIN_BYTES).min(self.segment_size_bytes);
+        let (free_bytes, tables_bytes) =
+            (self.free_bytes(), self.tables_bytes.load(Ordering::Relaxed));
+        let ledger_bytes = RESERVE_TABLES * tables_bytes + self.ledger.flush_bytes;
+        let needed_bytes =
+            RESERVE_SEGMENTS * usual_bytes + ledger_bytes.min(self.ledger.merge_max_bytes);
+        let disk_bytes = free_bytes.saturating_add(journal_bytes).saturating_add(tables_bytes);
+        let reserve_bytes = needed_bytes.min(disk_bytes / RESERVE_ONE_IN);
+        self.reserve_bytes.store(reserve_bytes, Ordering::Relaxed);
+        Look { usual_bytes, free_bytes, reserve_bytes }
+    }
+
+    /// True if the reserve is there, as large as it was when a segment was last made.
+    pub(super) fn keeps_reserve(&self) -> bool {
+        self.free_bytes() >= self.reserve_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The size of a segment that is made ahead of its use; `None` if it would take from the
+    /// reserve.
+    pub(super) fn spare_bytes(&self) -> Option<u64> {
+        let look = self.look();
+        look.has_beside_reserve(look.usual_bytes).then_some(look.usual_bytes)
+    }
+
+    /// The segment that may be made for a batch, which needs one of at least `needed_bytes`. An
+    /// error says that the batch would take from the reserve, and may not.
+    pub(super) fn plan(&self, needed_bytes: u64, purpose: Purpose) -> Result<Planned> {
+        let look = self.look();
+        let small_bytes = look.usual_bytes / SMALL_SEGMENT_SHARE;
+        let small_bytes = small_bytes.next_multiple_of(SMALL_SEGMENT_STEP_BYTES).max(needed_bytes);
+        let usual_bytes = look.usual_bytes.max(needed_bytes);
+        if look.has_beside_reserve(usual_bytes) {
+            Ok(Planned { size_bytes: usual_bytes, space: Space::Ample })
+        } else if look.has_beside_reserve(small_bytes) {
+            Ok(Planned { size_bytes: small_bytes, space: Space::Scarce })
+        } else if purpose == Purpose::Deletes {
+            let fits = look.free_bytes >= small_bytes;
+            let size_bytes = if fits { small_bytes } else { needed_bytes };
+            Ok(Planned { size_bytes, space: Space::Reserved })
+        } else {
+            let (free_bytes, reserve_bytes) = (look.free_bytes, look.reserve_bytes);
+            let room = Some(RoomFound { needed_bytes, free_bytes, reserve_bytes });
+            Err(Error::DiskFull { path: self.files.directory().to_path_buf(), room })
+        }
+    }
+
+    /// Notes that there was no room for a segment of `needed_bytes`.
+    pub(super) fn note_refused(&self, needed_bytes: u64) {
+        self.refused_bytes.fetch_max(needed_bytes, Ordering::Relaxed);
+    }
+
+    /// True if there is as much again beside the reserve, and room for what was refused: less would
+    /// soon be used up, and making room costs merges.
+    pub(crate) fn is_ample(&self) -> bool {
+        let look = self.look();
+        let refused_bytes = self.refused_bytes.load(Ordering::Relaxed);
+        look.has_beside_reserve(look.reserve_bytes.max(look.usual_bytes).max(refused_bytes))
+    }
+
+    /// Forgets what was refused: room was made, as far as there was some to make.
+    pub(crate) fn forget_refused(&self) {
+        self.refused_bytes.store(0, Ordering::Relaxed);
+    }
+}

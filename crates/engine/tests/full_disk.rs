@@ -1,0 +1,217 @@
+//! A full disk: reads, deletes, flushes, merges, collections and openings go on in the reserve that
+//! puts leave alone, and puts are taken again once there is something to give back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
+
+mod common;
+
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use common::*;
+use pellucid_engine::{
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, Result, TableId, verify,
+};
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+/// The disk has room for some hundred segments.
+const DISK_BYTES: u64 = 1 << 20;
+/// Four records of these values fill a segment.
+const VALUE_LENGTH: usize = 1_900;
+/// More than any test fills the disk with.
+const KEYS_MAX: u32 = 2_000;
+/// The threads of a busy machine have made room after this time.
+const ROOM_MADE_MAX: Duration = Duration::from_secs(60);
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    vec![number as u8; VALUE_LENGTH]
+}
+
+fn bound(files: &SimulatedFileSystem, space_bytes: u64) {
+    files.set_faults(Faults { space_bytes: Some(space_bytes), ..Faults::default() });
+}
+
+/// A store, and the keys that were put until its disk was full.
+struct Full {
+    engine: Engine,
+    table: TableId,
+    keys: u32,
+    has_threads: bool,
+}
+
+impl Full {
+    fn options(files: &SimulatedFileSystem, has_threads: bool) -> EngineOptions {
+        EngineOptions { background: has_threads, ..small(files) }
+    }
+
+    /// Fills a disk of [`DISK_BYTES`].
+    fn fill(files: &SimulatedFileSystem, has_threads: bool) -> Full {
+        bound(files, DISK_BYTES);
+        let engine = Engine::open(STORE, Full::options(files, has_threads)).unwrap();
+        let table = engine.table("t").unwrap();
+        for keys in 0..KEYS_MAX {
+            if let Err(error) = put(&engine, table, &key(keys), &value(keys)) {
+                assert!(is_full(&error), "{error}");
+                assert!(keys > 300, "after {keys} keys the disk is full");
+                return Full { engine, table, keys, has_threads };
+            }
+        }
+        panic!("the disk takes more than it has room for");
+    }
+
+    /// Opens the same store anew.
+    fn reopen(self, files: &SimulatedFileSystem) -> Full {
+        let Full { table, keys, has_threads, engine } = self;
+        drop(engine);
+        let engine = Engine::open(STORE, Full::options(files, has_threads)).unwrap();
+        Full { engine, table, keys, has_threads }
+    }
+
+    /// Puts a key; where threads make the room for it, it is tried again until they have.
+    fn put(&self, key: &[u8], value: &[u8]) {
+        let begun = Instant::now();
+        loop {
+            match put(&self.engine, self.table, key, value) {
+                Ok(_) => return,
+                Err(error) => {
+                    assert!(is_full(&error) && self.has_threads, "{error}");
+                    assert!(begun.elapsed() < ROOM_MADE_MAX, "{:?}", self.engine.stats());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Checks that the keys are there that `is_there` says, and no others.
+    fn check(&self, is_there: impl Fn(u32) -> bool) {
+        for number in 0..self.keys {
+            let found = get(&self.engine, self.table, &key(number)).unwrap();
+            assert_eq!(found, is_there(number).then(|| value(number)), "{number}");
+        }
+    }
+
+    /// Deletes every other key, and puts a quarter of them again.
+    fn give_room_and_use_it(&self) {
+        for number in (0..self.keys).step_by(2) {
+            self.engine.delete(self.table, &key(number)).unwrap();
+        }
+        self.check(|number| !number.is_multiple_of(2));
+        for number in (0..self.keys).step_by(8) {
+            self.put(&key(number), &value(number));
+        }
+        self.check(|number| !number.is_multiple_of(2) || number.is_multiple_of(8));
+    }
+}
+
+/// On a full disk nothing gave room back: deletes were refused, and so was what they make room by.
+#[test]
+fn a_full_disk_serves_reads_takes_deletes_and_then_puts_again() {
+    for has_threads in [false, true] {
+        let files = SimulatedFileSystem::new();
+        let store = Full::fill(&files, has_threads);
+        store.check(|_| true);
+        store.give_room_and_use_it();
+        store.engine.close().unwrap();
+        assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    }
+}
+
+/// A store that was opened on a full disk needs a segment for the first delete already.
+#[test]
+fn a_full_store_closes_and_opens_and_takes_deletes() {
+    for has_threads in [false, true] {
+        let files = SimulatedFileSystem::new();
+        let store = Full::fill(&files, has_threads);
+        store.engine.close().unwrap();
+        let store = store.reopen(&files);
+        store.check(|_| true);
+        store.give_room_and_use_it();
+    }
+}
+
+#[test]
+fn a_full_store_that_lost_its_power_opens_and_takes_deletes() {
+    let files = SimulatedFileSystem::new();
+    let store = Full::fill(&files, false);
+    store.engine.wait_durable(store.engine.stats().published_sequence).unwrap();
+    let (table, keys) = (store.table, store.keys);
+    for seed in 0..10 {
+        let crashed = files.crash(seed);
+        bound(&crashed, DISK_BYTES);
+        let engine = Engine::open(STORE, Full::options(&crashed, false)).unwrap();
+        let found = Full { engine, table, keys, has_threads: false };
+        found.check(|_| true);
+        found.give_room_and_use_it();
+    }
+}
+
+/// One key, written over and over: nearly all of the disk is dead, and was never collected, because
+/// that began with a flush for which there was no room.
+#[test]
+fn a_key_that_is_overwritten_does_not_fill_the_disk() {
+    for (has_threads, times) in [(false, 500), (true, 60)] {
+        let files = SimulatedFileSystem::new();
+        bound(&files, 192 << 10);
+        let engine = Engine::open(STORE, Full::options(&files, has_threads)).unwrap();
+        let table = engine.table("t").unwrap();
+        let store = Full { engine, table, keys: 0, has_threads };
+        for round in 0..times {
+            store.put(b"key", &[round as u8; 5_000]);
+        }
+        // Room is made for a segment that is larger than the usual one, too.
+        store.put(b"key", &[7; 40_000]);
+        assert_eq!(get(&store.engine, table, b"key").unwrap(), Some(vec![7; 40_000]));
+    }
+}
+
+/// All rows with their sequence numbers.
+fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    collect(engine.scan(table, all.0, all.1, Direction::Forward).unwrap()).unwrap()
+}
+
+#[test]
+fn a_refused_put_leaves_the_store_as_it_was_and_says_what_helps() {
+    let files = SimulatedFileSystem::new();
+    let Full { engine, table, .. } = Full::fill(&files, false);
+    let (before, last) = (rows(&engine, table), engine.stats().published_sequence);
+    let refuse = |operations: &[Operation<'_>]| -> Error {
+        let outcome: Result<_> = engine.write(operations, Acknowledgement::Os);
+        outcome.unwrap_err()
+    };
+    let large = vec![1; 20_000];
+    let error = refuse(&[Operation::put(table, b"new", &large)]);
+    let Error::DiskFull { room: Some(room), .. } = &error else { panic!("{error:?}") };
+    assert!(room.free_bytes >= room.reserve_bytes / 2 && room.needed_bytes > 20_000, "{room:?}");
+    let (text, free) = (error.to_string(), room.free_bytes.to_string());
+    for part in [STORE, "kept for deletes", free.as_str()] {
+        assert!(text.contains(part), "{text}");
+    }
+    let mixed = [Operation::delete(table, &before[0].0), Operation::put(table, b"new", &large)];
+    assert!(is_full(&refuse(&mixed)), "what puts one key is no delete");
+    assert_eq!((rows(&engine, table), engine.stats().published_sequence), (before.clone(), last));
+    engine.delete(table, b"new").unwrap();
+    assert_eq!(engine.stats().published_sequence, last + 1, "no number is left out");
+    let killed = files.kill();
+    bound(&killed, DISK_BYTES);
+    assert_eq!(rows(&open(&killed).unwrap(), table), before);
+}
+
+/// A segment that is begun for a delete has room for puts, which would use the reserve up.
+#[test]
+fn puts_do_not_get_into_the_reserve_behind_deletes() {
+    let files = SimulatedFileSystem::new();
+    let store = Full::fill(&files, false);
+    let mut taken = 0;
+    for number in 0..300 {
+        // A key that is not there: deleting it gives no room.
+        store.engine.delete(store.table, &key(KEYS_MAX + number)).unwrap();
+        taken += u32::from(put(&store.engine, store.table, b"new", &value(0)).is_ok());
+    }
+    assert!(taken <= 2, "{taken} puts were taken");
+    store.check(|_| true);
+}
