@@ -20,3 +20,4 @@ mod observe;
 mod routes;
 mod sites;
 mod transport_parts;
+mod unix;
