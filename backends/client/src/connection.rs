@@ -42,8 +42,7 @@ impl Connection {
             other => ClientError::Answer(other.to_string()),
         })?;
         let set = socket
-            .set_nodelay(true)
-            .and_then(|()| socket.set_read_timeout(Some(patience)))
+            .set_read_timeout(Some(patience))
             .and_then(|()| socket.set_write_timeout(Some(patience)));
         set.map_err(failed)?;
         let parser = ResponseParser::new(true);

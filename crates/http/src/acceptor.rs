@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use rustix::io::Errno;
 
 use crate::clients::{Clients, Seat};
 use crate::cuts::Cut;
+use crate::listener::Listener;
 use crate::shared::Shared;
 
 /// The pace of a connection within one machine. There is nothing between its ends that could be
@@ -22,15 +23,15 @@ const ACCEPTS_MAX: usize = 1_024;
 
 /// A connection that was accepted.
 pub(crate) struct Accepted {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: std::net::TcpStream,
     pub(crate) seat: Seat,
     /// The loop that it is for; it counts among its connections already.
     pub(crate) owner: usize,
 }
 
-/// The listener, on the loop that accepts; empty on others.
+/// The listeners, on the loop that accepts; none on others.
 pub(crate) struct Acceptor {
-    listener: Option<TcpListener>,
+    listeners: Vec<Listener>,
     clients: Clients,
     /// A descriptor that is given up for a moment where there is no other.
     spare: Option<OwnedFd>,
@@ -39,9 +40,9 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn new(listener: Option<TcpListener>) -> Acceptor {
-        let spare = listener.as_ref().and_then(|_| spare_descriptor());
-        Acceptor { listener, clients: Clients::default(), spare, is_pending: false }
+    pub(crate) fn new(listeners: Vec<Listener>) -> Acceptor {
+        let spare = if listeners.is_empty() { None } else { spare_descriptor() };
+        Acceptor { listeners, clients: Clients::default(), spare, is_pending: false }
     }
 
     /// True if the last look left connections to accept.
@@ -50,7 +51,7 @@ impl Acceptor {
     }
 
     pub(crate) fn stop(&mut self) {
-        self.listener = None;
+        self.listeners.clear();
     }
 
     /// Forgets the addresses that have no connection any more.
@@ -62,24 +63,36 @@ impl Acceptor {
     pub(crate) fn accept(&mut self, shared: &Shared) -> Vec<Accepted> {
         let mut accepted = Vec::new();
         self.is_pending = false;
-        for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = &self.listener else { return accepted };
-            match listener.accept() {
-                Ok((socket, peer)) => accepted.extend(self.seat(socket, peer.ip(), shared)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return accepted,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_of_descriptors(&error) && self.turn_away(shared) => {}
-                // The peer may be gone already, or the system is out of memory: the next sweep
-                // tries again.
-                Err(_) => break,
-            }
+        for place in 0..self.listeners.len() {
+            let may_be_more = self.accept_at(place, shared, &mut accepted);
+            self.is_pending |= may_be_more;
         }
-        self.is_pending = true;
         accepted
     }
 
+    /// Accepts the connections that wait at one listener. True if there may be more.
+    fn accept_at(&mut self, place: usize, shared: &Shared, accepted: &mut Vec<Accepted>) -> bool {
+        for _ in 0..ACCEPTS_MAX {
+            match self.listeners[place].accept() {
+                Ok((socket, address)) => accepted.extend(self.seat(socket, address, shared)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_of_descriptors(&error) && self.turn_away(place, shared) => {}
+                // The peer may be gone already, or the system is out of memory: the next sweep
+                // tries again.
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+
     /// Finds a place for a new connection.
-    fn seat(&mut self, socket: TcpStream, address: IpAddr, shared: &Shared) -> Option<Accepted> {
+    fn seat(
+        &mut self,
+        socket: std::net::TcpStream,
+        address: Option<IpAddr>,
+        shared: &Shared,
+    ) -> Option<Accepted> {
         if shared.connections_open() >= shared.limits.connections {
             shared.cuts.refused(Cut::Full);
             return None;
@@ -95,12 +108,12 @@ impl Acceptor {
 
     /// Accepts a connection by the descriptor that is spared for it, and closes it: its client
     /// would wait in vain otherwise. False if that cannot be.
-    fn turn_away(&mut self, shared: &Shared) -> bool {
+    fn turn_away(&mut self, place: usize, shared: &Shared) -> bool {
         if self.spare.take().is_none() {
             self.spare = spare_descriptor();
             return false;
         }
-        let is_accepted = self.listener.as_ref().is_some_and(|listener| listener.accept().is_ok());
+        let is_accepted = self.listeners[place].accept().is_ok();
         self.spare = spare_descriptor();
         if is_accepted {
             shared.cuts.refused(Cut::System);
@@ -125,8 +138,10 @@ pub fn descriptors_max() -> Option<usize> {
     limit.current.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Sets the options of a new connection's socket. A socket that does not take one still works.
-pub(crate) fn tune(socket: &TcpStream, peer: IpAddr) {
+/// Sets the options of a new connection's socket, if it is one of TCP. A socket that does not take
+/// one still works.
+pub(crate) fn tune(socket: &TcpStream, peer: Option<IpAddr>) {
+    let Some(peer) = peer else { return };
     // Without it, a response in two writes waits for the client's delayed acknowledgement.
     let _ = socket.set_nodelay(true);
     if peer.to_canonical().is_loopback() {

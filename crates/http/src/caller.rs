@@ -28,7 +28,7 @@ impl Caller {
     }
 
     #[inline]
-    pub(crate) fn address(&self) -> IpAddr {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         self.seat.address()
     }
 

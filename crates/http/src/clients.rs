@@ -18,13 +18,16 @@ use crate::limits::Limits;
 enum Network {
     V4(Ipv4Addr),
     V6(u64),
+    /// This machine, by the files of sockets.
+    Unix,
 }
 
 impl Network {
-    fn of(address: IpAddr) -> Network {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Network::V4(address),
-            IpAddr::V6(address) => Network::V6((address.to_bits() >> 64) as u64),
+    fn of(address: Option<IpAddr>) -> Network {
+        match address.map(|address| address.to_canonical()) {
+            None => Network::Unix,
+            Some(IpAddr::V4(address)) => Network::V4(address),
+            Some(IpAddr::V6(address)) => Network::V6((address.to_bits() >> 64) as u64),
         }
     }
 }
@@ -39,13 +42,13 @@ struct Client {
 /// A connection's place among those of its address.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    address: IpAddr,
+    address: Option<IpAddr>,
     client: Arc<Client>,
 }
 
 impl Seat {
-    /// The address that the connection is from.
-    pub(crate) fn address(&self) -> IpAddr {
+    /// The address that the connection is from; none of a Unix socket.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
@@ -68,10 +71,11 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// A place for a connection from `address`, if that has not too many.
-    pub(crate) fn seat(&mut self, address: IpAddr, limits: &Limits) -> Option<Seat> {
-        let is_loopback = address.to_canonical().is_loopback();
-        let connections_max = match is_loopback {
+    /// A place for a connection from `address`, if that has not too many. Unix sockets are, all
+    /// together, as one address of loopback.
+    pub(crate) fn seat(&mut self, address: Option<IpAddr>, limits: &Limits) -> Option<Seat> {
+        let is_local = address.is_none_or(|address| address.to_canonical().is_loopback());
+        let connections_max = match is_local {
             true => limits.connections_of_loopback,
             false => limits.connections_per_address,
         };
@@ -102,7 +106,7 @@ mod tests {
     fn each_address_has_its_own_places() {
         let limits = Limits { connections_per_address: 2, ..Limits::default() };
         let mut clients = Clients::default();
-        let mut seat = |address: &str| clients.seat(address.parse().unwrap(), &limits);
+        let mut seat = |address: &str| clients.seat(Some(address.parse().unwrap()), &limits);
         let first = seat("192.0.2.1").unwrap();
         let _second = seat("::ffff:192.0.2.1").unwrap();
         assert!(seat("192.0.2.1").is_none() && seat("192.0.2.2").is_some());
@@ -117,10 +121,20 @@ mod tests {
     }
 
     #[test]
+    fn unix_sockets_are_bounded_together_as_an_address_of_loopback_is() {
+        let limits =
+            Limits { connections_per_address: 1, connections_of_loopback: 3, ..Limits::default() };
+        let mut clients = Clients::default();
+        let seats: Vec<_> = (0..4).map(|_| clients.seat(None, &limits)).collect();
+        assert_eq!(seats.iter().flatten().count(), 3);
+        assert!(clients.seat("127.0.0.1".parse().ok(), &limits).is_some(), "it is another's");
+    }
+
+    #[test]
     fn addresses_without_connections_are_forgotten() {
         let (limits, mut clients) = (Limits::default(), Clients::default());
-        let seats: Vec<_> =
-            (0..100).map(|last| clients.seat([192, 0, 2, last].into(), &limits).unwrap()).collect();
+        let mut seat = |last| clients.seat(Some([192, 0, 2, last].into()), &limits).unwrap();
+        let seats: Vec<_> = (0..100).map(&mut seat).collect();
         clients.forget_gone();
         assert_eq!(clients.by_network.len(), 100);
         drop(seats);

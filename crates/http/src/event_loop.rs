@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::LOOP_PHASE;
 
-use crate::acceptor::{Acceptor, tune};
+use crate::acceptor::{Accepted, Acceptor, tune};
 use crate::accounts::{Accounts, Turn};
 use crate::ahead::{Read, ReadAhead};
 use crate::caller::Caller;
@@ -27,6 +27,7 @@ use crate::limits::{
     LINK_LOOKS_MAX,
 };
 use crate::links::{Due, LINKS, LinkTurn, TOKENS_OWN, link_of};
+use crate::listener::Listener;
 use crate::mailbox::{ConnectionId, Mailbox, Message, Ticket};
 use crate::ready::{Peer, Ready, ReadyList};
 use crate::service::Service;
@@ -74,7 +75,7 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn new(
         index: usize,
         poll: Poll,
-        listener: Option<TcpListener>,
+        listeners: Vec<Listener>,
         mailboxes: Vec<Arc<Mailbox<S::Later>>>,
         shared: Arc<Shared>,
         service: S,
@@ -84,7 +85,7 @@ impl<S: Service> EventLoop<S> {
         let dispatcher = Dispatcher::new(accounts, service, Arc::clone(&mailboxes[index]));
         EventLoop {
             poll,
-            acceptor: Acceptor::new(listener),
+            acceptor: Acceptor::new(listeners),
             mailboxes,
             clock: shared.clock,
             shared,
@@ -283,12 +284,11 @@ impl<S: Service> EventLoop<S> {
 
     /// Accepts the connections that wait, each for the loop that has fewest.
     fn accept(&mut self, woke: Ticks) {
-        for accepted in self.acceptor.accept(&self.shared) {
-            let socket = std::net::TcpStream::from(accepted.socket);
-            if accepted.owner == self.accounts().index() {
-                self.adopt(socket, accepted.seat, woke);
+        for Accepted { socket, seat, owner } in self.acceptor.accept(&self.shared) {
+            if owner == self.accounts().index() {
+                self.adopt(socket, seat, woke);
             } else {
-                self.mailboxes[accepted.owner].post(Message::Accepted(socket, accepted.seat));
+                self.mailboxes[owner].post(Message::Accepted(socket, seat));
             }
         }
     }
@@ -312,7 +312,8 @@ impl<S: Service> EventLoop<S> {
         }
         tune(&socket, seat.address());
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
-        let certificates = self.shared.certificates.as_ref();
+        // What comes through a file does not leave the machine.
+        let certificates = self.shared.certificates.as_ref().filter(|_| seat.address().is_some());
         let tls =
             certificates.map(|certificates| Session::new(certificates.config()).map(Box::new));
         let tls = tls.transpose().map_err(|_| Cut::System)?;

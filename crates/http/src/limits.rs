@@ -104,7 +104,8 @@ pub struct Limits {
     /// Connections open at a time from one address, or one network of 64 bits (IPv6). Beyond it, a
     /// new one is closed at once.
     pub connections_per_address: usize,
-    /// The same for each address of this machine's loopback, where proxies are.
+    /// The same for each address of this machine's loopback, where proxies are, and for Unix
+    /// sockets, all together.
     pub connections_of_loopback: usize,
     /// Requests that may wait for the store or be streamed at a time. Beyond it: 503.
     pub requests_in_flight: usize,

@@ -1,51 +1,35 @@
 //! Starts the event loops, one thread each, and stops them.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use mio::{Interest, Poll, Waker};
+use mio::{Poll, Waker};
 use pellucid_account::Account;
 
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
+use crate::listen_address::ListenAddress;
+use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::service::Service;
 use crate::shared::{ServerStats, Shared};
 use crate::tls::Certificates;
 
-/// Connections that the kernel may hold ready to be accepted.
-const BACKLOG: i32 = 4_096;
-
-/// Opens a socket to listen on.
-///
-/// # Errors
-/// If the address is taken or not ours.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = socket2::Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    // A restart need not wait for the connections of the last run to be forgotten.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
-/// The address of a server, and its terms.
+/// The addresses of a server, and its terms.
 pub struct Endpoint {
-    /// The socket that it listens on, from [`listen`].
-    pub listener: TcpListener,
+    /// The sockets that it listens on.
+    pub listeners: Vec<Listener>,
     /// Its limits.
     pub limits: Limits,
-    /// With them, TLS is spoken, and nothing else.
+    /// With them, TLS is spoken over TCP, and nothing else there. What comes through a file does
+    /// not leave the machine and stays as it is.
     pub certificates: Option<Arc<Certificates>>,
 }
 
 /// A running transport.
 pub struct Server<L: Send + 'static> {
-    address: SocketAddr,
+    addresses: Vec<ListenAddress>,
     mailboxes: Vec<Arc<Mailbox<L>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     shared: Arc<Shared>,
@@ -78,38 +62,38 @@ impl<L: Send + 'static> Server<L> {
         mut service: impl FnMut(ServerGauge) -> S,
     ) -> io::Result<Server<L>> {
         assert!(loops > 0, "somebody has to serve");
-        let Endpoint { listener, limits, certificates } = endpoint;
-        let address = listener.local_addr()?;
+        let Endpoint { mut listeners, limits, certificates } = endpoint;
+        let addresses = listeners.iter().map(|listener| listener.address().clone()).collect();
         let shared = Arc::new(Shared::new(account.clock(), limits, certificates, loops));
         let polls: Vec<Poll> = (0..loops).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls
             .iter()
             .map(|poll| Ok(Arc::new(Mailbox::new(Waker::new(poll.registry(), WAKER)?))));
         let mailboxes: Vec<_> = mailboxes.collect::<io::Result<_>>()?;
-        let mut listener = Some(mio::net::TcpListener::from_std(listener));
         let mut threads = Vec::new();
         for (index, poll) in polls.into_iter().enumerate() {
-            let mut listener = listener.take();
-            if let Some(listener) = &mut listener {
-                poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+            // The first loop accepts for all.
+            let mut listeners = std::mem::take(&mut listeners);
+            for listener in &mut listeners {
+                listener.register(poll.registry(), LISTENER)?;
             }
             let gauge = ServerGauge { shared: Arc::clone(&shared) };
             let (service, recorder) = (service(gauge), account.recorder());
             let (mailboxes, shared) = (mailboxes.clone(), Arc::clone(&shared));
             let run = move || {
-                EventLoop::new(index, poll, listener, mailboxes, shared, service, recorder).run()
+                EventLoop::new(index, poll, listeners, mailboxes, shared, service, recorder).run()
             };
             threads.push(
                 std::thread::Builder::new().name(format!("pellucid-loop-{index}")).spawn(run)?,
             );
         }
-        Ok(Server { address, mailboxes, threads, shared })
+        Ok(Server { addresses, mailboxes, threads, shared })
     }
 
-    /// The address that it listens on.
+    /// The addresses that it listens on, in the order in which they were given.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn addresses(&self) -> &[ListenAddress] {
+        &self.addresses
     }
 
     /// The transport's figures.

@@ -112,13 +112,13 @@ pub trait Service: 'static {
 pub struct Applicant<'a, L> {
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
-    pub(crate) address: IpAddr,
+    pub(crate) address: Option<IpAddr>,
 }
 
 impl<L> Applicant<'_, L> {
-    /// The address that the request comes from.
+    /// The address that the request comes from; none through a Unix socket.
     #[must_use]
-    pub fn address(&self) -> IpAddr {
+    pub fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
@@ -137,7 +137,7 @@ pub struct Exchange<'a, L> {
     pub facts: &'a mut RequestFacts,
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
-    pub(crate) address: IpAddr,
+    pub(crate) address: Option<IpAddr>,
     pub(crate) may_upgrade: bool,
     /// Set once a [`Completer`] was taken.
     pub(crate) is_taken: &'a Cell<bool>,
@@ -146,9 +146,9 @@ pub struct Exchange<'a, L> {
 }
 
 impl<L> Exchange<'_, L> {
-    /// The address that the request comes from.
+    /// The address that the request comes from; none through a Unix socket.
     #[must_use]
-    pub fn address(&self) -> IpAddr {
+    pub fn address(&self) -> Option<IpAddr> {
         self.address
     }
 

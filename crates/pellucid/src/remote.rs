@@ -23,7 +23,8 @@ const ERROR_BYTES_MAX: usize = 4 << 10;
 /// See the module.
 #[derive(Args)]
 pub(crate) struct ServerAddress {
-    /// The URL of the server: http://127.0.0.1:8080.
+    /// The URL of the server: http://127.0.0.1:8080, or unix:/run/pellucid.sock for the file of a
+    /// Unix socket.
     url: String,
     /// With https: trust the authorities of this file (PEM) instead of the system's.
     #[arg(long, value_name = "FILE.pem")]
@@ -146,7 +147,12 @@ impl Answer {
 
 /// The text of a question that failed, with what helps.
 fn with_cure(text: String) -> String {
-    let cure = if text.contains("certificate") && !text.contains("--ca") {
+    let of_file = text.contains("unable to connect to unix:");
+    let cure = if of_file && text.contains("Permission denied") {
+        ": the file's mode says who may connect (--socket-mode)"
+    } else if of_file {
+        ": no server listens there; check the path, or start one with `pellucid serve --listen`"
+    } else if text.contains("certificate") && !text.contains("--ca") {
         ": trust it with --ca FILE.pem, or any with --insecure"
     } else if text.contains("Connection refused") {
         ": no server listens there; check host and port, or start one with `pellucid serve`"

@@ -60,11 +60,14 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::work)?;
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
-    println!("listening on {}", server.url());
+    let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
+    // In one piece: who reads the first line alone may be gone before a second one comes.
+    print!("{}", lines.collect::<String>());
     std::io::stdout().flush().map_err(Failure::work)?;
     let manager = Manager::of_environment();
     manager.tell("READY=1");
-    let watchdog = Watchdog::begin(server.address(), has_tls);
+    let address = server.addresses().first();
+    let watchdog = address.and_then(|address| Watchdog::begin(address, has_tls));
     // SIGHUP ends nothing: by custom it says that files were changed.
     while signals.forever().next() == Some(SIGHUP) {
         server.reload_certificate();

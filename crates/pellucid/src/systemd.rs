@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_server::ListenAddress;
 
 /// The service manager that started the server, if it wants to know.
 pub(crate) struct Manager {
@@ -50,16 +51,16 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Begins, if the manager asked for it (`WATCHDOG_USEC`). Whose name is in the certificate of a
     /// server with TLS does not matter: this asks itself.
-    pub(crate) fn begin(address: SocketAddr, has_tls: bool) -> Option<Watchdog> {
+    pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> Option<Watchdog> {
         let microseconds: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
         // Twice within the time that is allowed, as sd_watchdog_enabled(3) advises.
         let pause = Duration::from_micros(microseconds) / 2;
-        let asked = reachable(address);
+        let asked = url_of(address, has_tls);
         let (stop, stopped) = channel::<()>();
         let run = move || {
             let manager = Manager::of_environment();
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                if answers(asked, has_tls) {
+                if answers(&asked) {
                     manager.tell("WATCHDOG=1");
                 }
             }
@@ -70,11 +71,19 @@ impl Watchdog {
 }
 
 /// True if the server answers.
-fn answers(address: SocketAddr, has_tls: bool) -> bool {
-    let scheme = if has_tls { "https" } else { "http" };
-    let Ok(target) = Target::parse(&format!("{scheme}://{address}/")) else { return false };
+fn answers(url: &str) -> bool {
+    let Ok(target) = Target::parse(url) else { return false };
     let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };
     matches!(Question::get("/v0/status").ask(&target, &anyone), Ok((200, _)))
+}
+
+/// The URL by which this machine reaches a listener.
+fn url_of(address: &ListenAddress, has_tls: bool) -> String {
+    let scheme = if has_tls { "https" } else { "http" };
+    match address.tcp() {
+        Some(address) => format!("{scheme}://{}/", reachable(address)),
+        None => address.to_string(),
+    }
 }
 
 /// The address by which this machine reaches a listener: one on every address is also on loopback.
@@ -108,5 +117,8 @@ mod tests {
         assert_eq!(reach("0.0.0.0:80"), "127.0.0.1:80");
         assert_eq!(reach("[::]:80"), "[::1]:80");
         assert_eq!(reach("10.0.0.1:80"), "10.0.0.1:80");
+        let url = |text: &str| url_of(&text.parse().unwrap(), true);
+        assert_eq!(url("0.0.0.0:80"), "https://127.0.0.1:80/");
+        assert_eq!(url("unix:/run/x.sock"), "unix:/run/x.sock", "which never has TLS");
     }
 }

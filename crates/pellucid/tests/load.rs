@@ -398,6 +398,39 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
 }
 
 #[test]
+fn a_server_at_the_file_of_a_socket_is_loaded_as_one_at_a_port_is() {
+    let folder = TempDir::new().unwrap();
+    let at = format!("unix:{}", folder.path().join("socket").display());
+    let server = Serving::start(&folder.path().join("data"), &["--listen", &at]);
+    let url = format!("{at}:/v0/status");
+    let script = folder.path().join("address.lua");
+    let text = "function setup(thread)
+        assert(wrk.connect(wrk.addrs[1]) and wrk.host == 'localhost')
+        thread.addr = wrk.addrs[1]
+    end";
+    std::fs::write(&script, text).unwrap();
+    let ways: [&[&str]; 6] = [
+        &[],
+        &["-R", "300"],
+        &["-R", "300", "--pacing", "wrk2"],
+        &["--http2"],
+        &["--no-keep-alive"],
+        &["-s", script.to_str().unwrap()],
+    ];
+    for way in ways {
+        let flags = ["load", "--json", "-t", "1", "-c", "4", "-d", "1s", "-T", "60s"];
+        let result = json_of(&run(&[&flags[..], way, &[&url]].concat()));
+        assert!(result["requests"].as_u64().unwrap() > 0, "{way:?}");
+        let mut errors = result["errors"].as_object().unwrap().values();
+        assert!(errors.all(|count| count == 0), "{way:?}: {}", result["errors"]);
+        assert_eq!(result["url"], url);
+    }
+    fails(&run(&["load", "--direct", &at]), 2, "over TCP");
+    server.stop();
+    fails(&run(&["load", "-d", "1s", &url]), 1, "unable to connect to unix:");
+}
+
+#[test]
 fn a_long_run_tells_of_its_progress_in_plain_lines() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);

@@ -4,6 +4,8 @@
 mod common;
 #[path = "operate/data.rs"]
 mod data;
+#[path = "operate/unix.rs"]
+mod unix;
 
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;

@@ -1,10 +1,11 @@
 //! Exposure of a server beyond its machine.
 //!
-//! On loopback everybody who can connect has a login on this machine. Beyond it, a server without
+//! On loopback, and at the file of a Unix socket, everybody who can connect has a login on this
+//! machine. Beyond it, a server without
 //! TLS shows passwords and data to whoever is on the way, and one without accounts belongs to
 //! whoever finds it: both have to be asked for in so many words.
 
-use std::net::SocketAddr;
+use pellucid_http::ListenAddress;
 
 /// The dangers of a listener beyond loopback that an operator accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,19 +17,19 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// Checks that a server may listen on `address`.
+    /// Checks that a server may listen on all of `addresses`. A Unix socket is this machine's.
     ///
     /// # Errors
     /// If it may not: the text says the remedies.
     pub(crate) fn check(
         self,
-        address: SocketAddr,
+        addresses: &[ListenAddress],
         has_tls: bool,
         asks_for_credentials: bool,
     ) -> Result<(), String> {
-        if address.ip().to_canonical().is_loopback() {
+        let Some(address) = addresses.iter().find(|address| !address.is_local()) else {
             return Ok(());
-        }
+        };
         if !asks_for_credentials && !self.without_accounts {
             return Err(format!(
                 "listening on {address} without accounts would let everybody do everything: add \
@@ -53,9 +54,10 @@ mod tests {
 
     #[test]
     fn beyond_loopback_each_danger_has_to_be_accepted_by_itself() {
-        let beyond = "0.0.0.0:80".parse().unwrap();
+        let beyond = ["unix:here", "127.0.0.1:1", "0.0.0.0:80"];
+        let beyond = beyond.map(|address| address.parse().unwrap());
         let accepted = |without_tls, without_accounts| Exposure { without_tls, without_accounts };
-        let check = |exposure: Exposure, tls, accounts| exposure.check(beyond, tls, accounts);
+        let check = |exposure: Exposure, tls, accounts| exposure.check(&beyond, tls, accounts);
         assert!(check(accepted(false, false), true, true).is_ok());
         assert!(check(accepted(true, true), false, false).is_ok());
         let refused = check(accepted(true, false), true, false).unwrap_err();
@@ -66,11 +68,11 @@ mod tests {
 
     #[test]
     fn on_loopback_nothing_has_to_be_said() {
-        for address in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            let address = address.parse().unwrap();
-            assert!(Exposure::default().check(address, false, false).is_ok(), "{address}");
-        }
-        let beyond = "[::]:1".parse().unwrap();
-        assert!(Exposure::default().check(beyond, false, false).is_err());
+        let local =
+            ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/x"];
+        let local = local.map(|address| address.parse().unwrap());
+        assert_eq!(Exposure::default().check(&local, false, false), Ok(()));
+        let beyond = ["[::]:1".parse().unwrap()];
+        assert!(Exposure::default().check(&beyond, false, false).is_err());
     }
 }

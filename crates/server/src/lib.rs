@@ -57,7 +57,7 @@ pub use pellucid_cluster::{
 #[cfg(feature = "cql")]
 pub use pellucid_cql::{CqlOptions, CqlStore, CqlTls, Password as CqlPassword};
 pub use pellucid_embedded::EmbeddedOptions;
-pub use pellucid_http::{HEADERS_MAX, Limits};
+pub use pellucid_http::{HEADERS_MAX, Limits, ListenAddress};
 #[cfg(feature = "rocksdb")]
 pub use pellucid_rocksdb::{RocksOptions, RocksStore};
 pub use pellucid_store::{Acknowledgement, HandOver};

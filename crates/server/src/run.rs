@@ -15,7 +15,9 @@ use pellucid_cluster::{Cluster, ClusterOptions};
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, TABLE, lookup_prefix, part_of};
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
-use pellucid_http::{Certificates, Endpoint, Limits, Server, ServerGauge, descriptors_max, listen};
+use pellucid_http::{
+    Certificates, Endpoint, Limits, ListenAddress, Listener, Server, ServerGauge, descriptors_max,
+};
 use pellucid_io::{Random, SeededRandom, SystemRandom};
 use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
@@ -104,9 +106,11 @@ pub struct ServerOptions {
     pub data: PathBuf,
     /// The store below.
     pub store: StoreKind,
-    /// The address to listen on; port 0 for any that is free.
-    pub listen: SocketAddr,
-    /// The files of certificate and key, both in PEM, if TLS is to be spoken.
+    /// The addresses to listen on; port 0 for any that is free.
+    pub listen: Vec<ListenAddress>,
+    /// The mode of the files of Unix sockets.
+    pub socket_mode: u32,
+    /// The files of certificate and key, both in PEM, if TLS is to be spoken, over TCP.
     pub tls: Option<TlsFiles>,
     /// The acknowledgement of writes that do not ask for one themselves.
     pub acknowledgement: Acknowledgement,
@@ -173,7 +177,8 @@ impl ServerOptions {
         ServerOptions {
             data,
             store: StoreKind::Embedded,
-            listen: SocketAddr::from(([127, 0, 0, 1], 8_080)),
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8_080)).into()],
+            socket_mode: 0o600,
             tls: None,
             acknowledgement: Acknowledgement::Os,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -281,10 +286,10 @@ fn start_with(
     let accounts = Accounts::open(&options.data, options.authentication, secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
     let exposed =
-        options.exposure.check(options.listen, certificates.is_some(), accounts.is_enforced());
+        options.exposure.check(&options.listen, certificates.is_some(), accounts.is_enforced());
     exposed.map_err(ServerError::Exposed)?;
     if let Some(cluster) = &options.cluster {
-        check_cluster(cluster, certificates.is_some(), accounts.is_enforced())?;
+        check_cluster(cluster, &options.listen, certificates.is_some(), accounts.is_enforced())?;
     }
     let store = open(&options)?;
     if store.replicated().is_none() {
@@ -323,10 +328,17 @@ fn await_copies(
 /// Checks that a node may be part of a cluster on these terms.
 fn check_cluster(
     cluster: &ClusterOptions,
+    listen: &[ListenAddress],
     has_tls: bool,
     has_accounts: bool,
 ) -> Result<(), ServerError> {
     let refused = |what: &str| Err(ServerError::Cluster(what.to_owned()));
+    if listen.iter().all(|address| address.tcp().is_none()) {
+        return refused(
+            "nodes of a cluster reach each other over TCP: give --listen an address and port, \
+             beside the Unix socket",
+        );
+    }
     if has_tls {
         return refused(
             "nodes of a cluster do not speak TLS among themselves yet: leave out --tls-cert, and \
@@ -457,7 +469,16 @@ fn sites_of(options: &ServerOptions) -> Sites {
         .into_iter()
         .chain(options.allowed_hosts.iter().cloned())
         .chain(node.map(|node| host_of(node.authority())));
-    Sites::new(options.listen, options.tls.is_some(), names, &options.allowed_origins)
+    Sites::new(&options.listen, options.tls.is_some(), names, &options.allowed_origins)
+}
+
+/// Opens the sockets that are listened on.
+fn open_listeners(options: &ServerOptions) -> Result<Vec<Listener>, ServerError> {
+    let open = |address: &ListenAddress| {
+        let opened = Listener::open(address, options.socket_mode);
+        opened.map_err(|error| ServerError::Listen(address.clone(), error))
+    };
+    options.listen.iter().map(open).collect()
 }
 
 /// Listens, and starts the event loops and the threads beside them.
@@ -466,15 +487,14 @@ fn serve(
     certificates: Option<Arc<Certificates>>,
     options: ServerOptions,
 ) -> Result<RunningServer, ServerError> {
-    let listener =
-        listen(options.listen).map_err(|error| ServerError::Listen(options.listen, error))?;
+    let listeners = open_listeners(&options)?;
     let (observer, documents) = (Arc::clone(&parts.observer), Arc::clone(&parts.documents));
     let upkeep = documents.start_upkeep(observer.log.clone());
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
     let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
     limits.memory = documents.memory().clone();
-    let endpoint = Endpoint { listener, limits, certificates: certificates.clone() };
+    let endpoint = Endpoint { listeners, limits, certificates: certificates.clone() };
     let account = observer.account.clone();
     let server = Server::start(endpoint, &account, options.threads, |gauge| parts.service(gauge));
     let server = server.map_err(ServerError::Run)?;
@@ -526,22 +546,33 @@ fn open_documents(
 /// The name of this server for others on the same store.
 fn name_of(options: &ServerOptions) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let (host, listen, process) = (host.trim(), options.listen, std::process::id());
+    let listen: Vec<String> = options.listen.iter().map(ToString::to_string).collect();
+    let (host, listen, process) = (host.trim(), listen.join(" and "), std::process::id());
     format!("process {process} on {host}, which listens on {listen}")
 }
 
 impl RunningServer {
-    /// The address that it listens on.
+    /// The addresses that it listens on, in the order in which they were given.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
+    pub fn addresses(&self) -> &[ListenAddress] {
+        self.server.addresses()
     }
 
-    /// The URL of its root.
+    /// The first of them that is one of TCP.
     #[must_use]
-    pub fn url(&self) -> String {
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.addresses().iter().find_map(ListenAddress::tcp)
+    }
+
+    /// The URLs of its root, one for each address.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address())
+        let url = |address: &ListenAddress| match address {
+            ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
+            ListenAddress::Unix(_) => address.to_string(),
+        };
+        self.addresses().iter().map(url).collect()
     }
 
     /// Reads the certificate again, if there is one; the log says what came of it.

@@ -1,10 +1,9 @@
 //! Errors of a server's start and end.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use pellucid_http::CertificateError;
+use pellucid_http::{CertificateError, ListenAddress};
 
 use crate::access::AccessError;
 
@@ -16,7 +15,7 @@ pub enum ServerError {
     /// The ring of these nodes cannot be used.
     Ring(String, pellucid_store::StoreError),
     /// The address could not be listened on.
-    Listen(SocketAddr, std::io::Error),
+    Listen(ListenAddress, std::io::Error),
     /// The certificate cannot be used.
     Certificate(CertificateError),
     /// It may not listen there on these terms.
@@ -38,9 +37,16 @@ fn is_scarce(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
 }
 
-fn listen_cure(error: &std::io::Error) -> &'static str {
+fn listen_cure(address: &ListenAddress, error: &std::io::Error) -> &'static str {
+    let is_file = matches!(address, ListenAddress::Unix(_));
     match error.kind() {
         _ if is_scarce(error) => DESCRIPTORS_CURE,
+        std::io::ErrorKind::PermissionDenied if is_file => {
+            "let the program write to the socket's folder, or choose another with --listen"
+        }
+        std::io::ErrorKind::NotFound if is_file => {
+            "make the socket's folder, or choose another with --listen"
+        }
         std::io::ErrorKind::PermissionDenied => {
             "choose a port from 1024 on with --listen, or let the program have lower ones \
              (AmbientCapabilities=CAP_NET_BIND_SERVICE)"
@@ -59,7 +65,7 @@ impl fmt::Display for ServerError {
                 write!(f, "the ring of {nodes} cannot be used: {error}")
             }
             ServerError::Listen(address, error) => {
-                write!(f, "cannot listen on {address}: {error}; {}", listen_cure(error))
+                write!(f, "cannot listen on {address}: {error}; {}", listen_cure(address, error))
             }
             ServerError::Certificate(error) => {
                 write!(f, "{error}; name both files with --tls-cert and --tls-key")

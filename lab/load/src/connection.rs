@@ -4,20 +4,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use pellucid_clock::Ticks;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::http2::Http2;
 use crate::poller::Poller;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
 use crate::watch::Watch;
-use pellucid_client::http::ResponseParser;
-use pellucid_client::http::TlsSetup;
+use pellucid_client::http::{Address, ResponseParser, TlsSetup};
 
 /// A request whose answer is awaited.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(crate) struct InFlight {
 /// The way to open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) tls: Option<Arc<TlsSetup>>,
     /// Streams of a connection of HTTP/2.
     pub(crate) http2_streams: Option<usize>,
@@ -59,20 +59,35 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Begins to connect.
-    fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+    fn connect(&self, address: &Address) -> io::Result<TcpStream> {
         if let Some(simulation) = &self.simulation {
             return simulation.connect();
         }
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&address.into()) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            Err(error) => return Err(error),
+        match address {
+            Address::Tcp(address) => connect_over_tcp(*address),
+            Address::Unix(path) => connect_to_file(path),
         }
-        Ok(socket.into())
     }
+}
+
+fn connect_over_tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}
+
+/// Connects to a Unix socket, which is done at once; where as many wait already as may, it fails.
+fn connect_to_file(path: &Path) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket.into())
 }
 
 /// The state of the socket.
@@ -138,7 +153,7 @@ impl Connection {
     pub(crate) fn open(
         &mut self,
         opening: &Opening,
-        address: SocketAddr,
+        address: &Address,
         poller: &Poller,
         token: usize,
         now: Ticks,

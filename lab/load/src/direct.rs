@@ -4,10 +4,9 @@
 //! The request is made first; its key says which socket it takes. A node whose socket is not open
 //! is asked by way of another one, which forwards the request or says that it cannot.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pellucid_client::http::Target;
+use pellucid_client::http::{Address, Target};
 use pellucid_client::{Way, topology_within};
 
 use crate::error::LoadError;
@@ -17,7 +16,7 @@ use crate::options::LoadOptions;
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     way: Way,
-    addresses: Arc<[SocketAddr]>,
+    addresses: Arc<[Address]>,
     /// The node that is asked for what is about no key: the one of the URL.
     usual: usize,
 }
@@ -90,8 +89,8 @@ impl Directions {
     }
 
     /// The address of the socket at this place.
-    pub(crate) fn address(&self, place: usize) -> SocketAddr {
-        self.nodes.addresses[place]
+    pub(crate) fn address(&self, place: usize) -> &Address {
+        &self.nodes.addresses[place]
     }
 
     /// Notes that a request goes to the node at this place, `by_another` than its owner.

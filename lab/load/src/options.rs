@@ -265,8 +265,10 @@ impl LoadOptions {
                         && self.pipeline_depth == 1
                         && self.http2_streams.is_none()
                         && !self.target.is_tls()
+                        && self.target.socket().is_none()
                         && self.simulation.is_none(),
-                "--direct speaks HTTP/1.1 without TLS, as nodes do, on connections that are kept",
+                "--direct speaks HTTP/1.1 over TCP without TLS, as nodes do, on connections that \
+                 are kept",
             ),
             (
                 self.accepted_statuses.iter().all(|status| (400..=599).contains(status)),

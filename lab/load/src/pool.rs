@@ -211,7 +211,7 @@ impl Pool {
         let now = self.clock.now();
         let opening = &self.plan.opening;
         let address = match &self.plan.directions {
-            None => opening.address,
+            None => &opening.address,
             Some(directions) => directions.address(index % directions.width()),
         };
         let connection = &mut self.connections[index];

@@ -21,7 +21,7 @@ use crate::surroundings::Surroundings;
 use crate::waits::{OfThread, ProcessorWaits};
 use crate::watch::Watcher;
 use crate::worker::{Limits, ThreadControl, Work, nanoseconds};
-use pellucid_client::http::{HttpError, TlsSetup, cure};
+use pellucid_client::http::{Address, HttpError, TlsSetup, cure};
 
 /// The address that a simulated service is said to be reached at (RFC 5737: an address of nobody).
 const SIMULATED_ADDRESS: SocketAddr =
@@ -57,7 +57,7 @@ pub fn run(
     options.check()?;
     let opening = reach(options)?;
     let nodes = options.direct.then(|| Nodes::find(options)).transpose()?;
-    let address = opening.address;
+    let address = &opening.address;
     let clock = options.clock();
     let controls: Vec<Arc<ThreadControl>> = (0..options.threads).map(|_| Arc::default()).collect();
     let script = Script::load(options, address, &controls)?;
@@ -77,7 +77,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
     let target = &options.target;
     let (http2_streams, simulation) = (options.http2_streams, options.simulation.clone());
     if simulation.is_some() {
-        let address = SIMULATED_ADDRESS;
+        let address = Address::Tcp(SIMULATED_ADDRESS);
         return Ok(Opening { address, tls: None, http2_streams, capture: false, simulation });
     }
     let http2 = options.http2_streams.is_some();
@@ -151,7 +151,7 @@ fn divide(
         let checks = sources.is_some_and(|sources| sources.checks());
         let wants_answers = sources.is_some_and(|sources| sources.wants_answers());
         let wants_responses = thread_script.as_ref().is_some_and(ThreadScript::wants_responses);
-        let address = thread_script.as_ref().map_or(opening.address, ThreadScript::address);
+        let address = thread_script.as_ref().map_or(&opening.address, ThreadScript::address);
         let seed = options.clock().wall().unix_ms() ^ (thread as u64) << 48;
         let asks = options.ask_timing && !has_own_trace(options);
         let rate = options.rate_per_second.map(|rate| rate / options.threads as u64);
@@ -159,7 +159,7 @@ fn divide(
         works.push(Work {
             thread,
             pool: PoolPlan {
-                opening: Opening { address, capture, ..opening.clone() },
+                opening: Opening { address: address.clone(), capture, ..opening.clone() },
                 directions: nodes.map(Nodes::directions),
                 places: (thread..options.connections).step_by(options.threads).collect(),
                 profile: Arc::clone(&profile),

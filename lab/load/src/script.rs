@@ -19,7 +19,6 @@ mod statistics;
 mod thread;
 mod transfer;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ use crate::options::{LoadOptions, ScriptOptions};
 use crate::result::LoadResult;
 use crate::worker::ThreadControl;
 use call::Calls;
-use pellucid_client::http::Captured;
+use pellucid_client::http::{Address, Captured};
 use thread::ThreadSlot;
 
 /// The state for `setup` and `done`, with the places to which the states of the threads return.
@@ -53,7 +52,7 @@ impl Drop for Script {
 pub(crate) struct ThreadScript {
     lua: Lua,
     calls: Calls,
-    address: SocketAddr,
+    address: Address,
     requests_per_send: usize,
     makes_requests: bool,
     wants_responses: bool,
@@ -69,7 +68,7 @@ impl Script {
     /// Loads the script of a run, if it has one, and calls `setup` and `init` for every thread.
     pub(crate) fn load(
         options: &LoadOptions,
-        address: SocketAddr,
+        address: &Address,
         controls: &[Arc<ThreadControl>],
     ) -> Result<Option<(Script, Vec<ThreadScript>)>, LoadError> {
         let Some(script) = &options.script else { return Ok(None) };
@@ -82,7 +81,7 @@ impl Script {
         let mut main = Script { lua, slots: Vec::new() };
         for control in controls {
             let thread_lua = state::create(options, &file).map_err(script_error)?;
-            let slot = ThreadSlot::new(thread_lua.clone(), address, Arc::clone(control));
+            let slot = ThreadSlot::new(thread_lua.clone(), address.clone(), Arc::clone(control));
             let slot = Arc::new(slot);
             main.slots.push(Arc::clone(&slot));
             begin_thread(&main.lua, &slot, &thread_lua, options, script).map_err(script_error)?;
@@ -139,7 +138,7 @@ fn begin_thread(
 }
 
 impl ThreadScript {
-    fn new(lua: Lua, address: SocketAddr) -> Result<ThreadScript, LoadError> {
+    fn new(lua: Lua, address: Address) -> Result<ThreadScript, LoadError> {
         let calls = Calls::new(&lua).map_err(script_error)?;
         let is_function =
             |name: &str| lua.globals().raw_get::<mlua::Value>(name).is_ok_and(|v| v.is_function());
@@ -180,8 +179,8 @@ impl ThreadScript {
     }
 
     /// The address of the connections of this thread.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Requests in what `request` returns.

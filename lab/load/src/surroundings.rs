@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
+use pellucid_client::http::Address;
 use pellucid_thread::{RunAccount, RunTimes};
 
 use crate::waits::Waits;
@@ -46,8 +47,11 @@ struct Use {
 
 impl Surroundings {
     /// Those of a run against the server at `address`.
-    pub(crate) fn of(address: SocketAddr) -> Surroundings {
-        let process = if is_local(address.ip()) { listener(address) } else { None };
+    pub(crate) fn of(address: &Address) -> Surroundings {
+        let process = match address {
+            Address::Tcp(address) if !is_local(address.ip()) => None,
+            address => listener(address),
+        };
         let threads = process.as_deref().map(answering).unwrap_or_default();
         let server = process.filter(|_| !threads.is_empty());
         let server = server.map(|process| Server { process, threads, waits: Waits::default() });
@@ -121,9 +125,17 @@ fn is_local(address: IpAddr) -> bool {
 }
 
 /// The folder of the process that listens at `address`, where it may be known.
-fn listener(address: SocketAddr) -> Option<PathBuf> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
-    let inodes = tables.iter().flatten().flat_map(|table| listening(table, address));
+fn listener(address: &Address) -> Option<PathBuf> {
+    let paths = match address {
+        Address::Tcp(_) => &["/proc/net/tcp", "/proc/net/tcp6"][..],
+        Address::Unix(_) => &["/proc/net/unix"],
+    };
+    let tables: Vec<String> =
+        paths.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+    let inodes = tables.iter().flat_map(|table| match address {
+        Address::Tcp(address) => listening(table, *address),
+        Address::Unix(path) => listening_at_file(table, path),
+    });
     let sockets: Vec<PathBuf> =
         inodes.map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
     let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
@@ -148,6 +160,22 @@ fn listening(table: &str, address: SocketAddr) -> Vec<&str> {
         let Some((host, port)) = local.split_once(':') else { continue };
         let is_at = host == hexadecimal(address.ip()) || host.bytes().all(|digit| digit == b'0');
         if is_at && u16::from_str_radix(port, 16) == Ok(address.port()) {
+            inodes.push(inode);
+        }
+    }
+    inodes
+}
+
+/// The inodes of sockets that listen at the file `path`, by the kernel's table of Unix sockets.
+/// There it stands as its server wrote it.
+fn listening_at_file<'table>(table: &'table str, path: &Path) -> Vec<&'table str> {
+    const LISTENS: u32 = 0x1_0000;
+    let mut inodes = Vec::new();
+    for line in table.lines().skip(1) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, flags, _, _, inode, at] = fields[..] else { continue };
+        let listens = u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & LISTENS != 0);
+        if listens && Path::new(at) == path {
             inodes.push(inode);
         }
     }
@@ -210,7 +238,7 @@ mod tests {
     #[test]
     fn a_server_on_this_machine_is_found_by_its_port() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut around = Surroundings::of(listener.local_addr().unwrap());
+        let mut around = Surroundings::of(&listener.local_addr().unwrap().into());
         assert!(around.has_server());
         let own = PathBuf::from("/proc").join(std::process::id().to_string());
         assert_eq!(around.server.as_ref().unwrap().process, own);
@@ -218,7 +246,19 @@ mod tests {
         let share = around.others_share().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
         // An address that is documentation's, and nobody's.
-        assert!(!Surroundings::of("192.0.2.1:80".parse().unwrap()).has_server());
+        assert!(!Surroundings::of(&"192.0.2.1:80".parse().unwrap()).has_server());
+    }
+
+    #[test]
+    fn a_server_at_a_file_is_found_by_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address: Address = format!("unix:{}", path.display()).parse().unwrap();
+        assert!(!Surroundings::of(&address).has_server());
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let around = Surroundings::of(&address);
+        let own = PathBuf::from("/proc").join(std::process::id().to_string());
+        assert_eq!(around.server.as_ref().unwrap().process, own);
     }
 
     #[test]
@@ -230,6 +270,12 @@ mod tests {
              3: 0200007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 80 1\n";
         let at = |address: &str| listening(table, address.parse().unwrap());
         assert_eq!((at("127.0.0.1:8080"), at("127.0.0.1:80")), (vec!["77", "79"], vec![]));
+        let table = "Num RefCount Protocol Flags Type St Inode Path\n\
+             0: 00000002 00000000 00010000 0001 01   77 /run/x.sock\n\
+             0: 00000003 00000000 00000000 0001 03   78 /run/x.sock\n\
+             0: 00000003 00000000 00000000 0001 03   79\n\
+             0: 00000002 00000000 00010000 0001 01   80 /run/y.sock\n";
+        assert_eq!(listening_at_file(table, Path::new("/run/x.sock")), ["77"]);
         let loopback = hexadecimal("::1".parse().unwrap());
         assert_eq!(loopback, "00000000000000000000000001000000");
         let stat = "cpu  10 20 30 400 5 6 7 8 9 9\ncpu0 1 2";

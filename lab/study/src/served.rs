@@ -133,7 +133,7 @@ pub(crate) fn answer_lines(
 ) -> Result<(), StudyError> {
     let mut answer =
         |text: String| writeln!(output, "{text}").and_then(|()| output.flush()).map_err(failed);
-    answer(server.address().to_string())?;
+    answer(server.addresses()[0].to_string())?;
     let mut profiled = None;
     for line in input.lines() {
         answer(answer_to(&line.map_err(failed)?, &server, &mut profiled)?)?;

@@ -1,12 +1,14 @@
 //! HTTP/1.1 as a client speaks it: URLs, TLS, responses that are read as they arrive, and single
 //! questions over a connection of their own.
 
+mod address;
 mod error;
 mod question;
 mod response;
 mod target;
 mod tls;
 
+pub use address::Address;
 pub use error::HttpError;
 pub use question::{Question, Take};
 pub use response::{

@@ -88,7 +88,6 @@ impl<'a> Question<'a> {
 }
 
 fn set_limits(socket: &TcpStream, patience: Duration) -> io::Result<()> {
-    socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(patience))?;
     socket.set_write_timeout(Some(TIMEOUT))
 }

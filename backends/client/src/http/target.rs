@@ -1,13 +1,20 @@
 //! A service: its URL taken apart, its addresses, and the request that asks for it.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::address::{Address, UNIX_PREFIX};
 use super::error::HttpError;
 
 const DEFAULT_HTTP_PORT: u16 = 80;
 const DEFAULT_HTTPS_PORT: u16 = 443;
+/// The host that a service at a Unix socket is asked as.
+const UNIX_HOST: &str = "localhost";
+/// Bytes that the path of a Unix socket may have: those of `sun_path` (unix(7)) but for its end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// A URL that can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +24,13 @@ pub struct Target {
     host: String,
     port: Option<u16>,
     path: String,
+    /// The file of a Unix socket, in place of host and port.
+    socket: Option<Arc<Path>>,
 }
 
 impl Target {
-    /// Takes a URL such as `http://localhost:8080/path?query` apart.
+    /// Takes a URL such as `http://localhost:8080/path?query` apart. `unix:/run/pellucid.sock` is a
+    /// service at the file of a Unix socket, `unix:/run/pellucid.sock:/path?query` a path there.
     ///
     /// # Errors
     /// [`HttpError::Url`] with the reason.
@@ -28,6 +38,9 @@ impl Target {
         let wrong = |reason: &str| HttpError::Url { url: url.into(), reason: reason.into() };
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(wrong("it contains a space or a control character"));
+        }
+        if let Some(place) = url.strip_prefix(UNIX_PREFIX) {
+            return Target::parse_unix(url, place);
         }
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| wrong("it must begin with http://"))?;
@@ -42,13 +55,42 @@ impl Target {
         let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Target { url: url.into(), tls, host: host.into(), port, path })
+        Ok(Target { url: url.into(), tls, host: host.into(), port, path, socket: None })
+    }
+
+    /// Takes what follows `unix:` apart.
+    fn parse_unix(url: &str, place: &str) -> Result<Target, HttpError> {
+        let wrong = |reason: String| HttpError::Url { url: url.into(), reason };
+        let (socket, path) = place.split_once(":/").unwrap_or((place, ""));
+        if socket.is_empty() {
+            let example = "unix:/run/pellucid.sock or unix:/run/pellucid.sock:/v0/status";
+            return Err(wrong(format!("it names no socket: write it as {example}")));
+        }
+        if socket.len() > SOCKET_PATH_BYTES_MAX {
+            return Err(wrong(format!(
+                "the path of a Unix socket has {SOCKET_PATH_BYTES_MAX} bytes at most"
+            )));
+        }
+        Ok(Target {
+            url: url.into(),
+            tls: false,
+            host: UNIX_HOST.into(),
+            port: None,
+            path: format!("/{}", path.split('#').next().unwrap_or_default()),
+            socket: Some(Path::new(socket).into()),
+        })
     }
 
     /// The URL as it was given.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The file of the Unix socket that it is reached at.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     /// The host, without the brackets of an IPv6 address.
@@ -63,7 +105,7 @@ impl Target {
         self.tls
     }
 
-    /// The port that it is reached at.
+    /// The port that it is reached at, over TCP.
     #[must_use]
     pub fn effective_port(&self) -> u16 {
         self.port.unwrap_or(if self.tls { DEFAULT_HTTPS_PORT } else { DEFAULT_HTTP_PORT })
@@ -88,26 +130,34 @@ impl Target {
         self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
     }
 
-    /// Host and port, for messages.
+    /// Host and port, or the file, for messages.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("{}:{}", bracketed(&self.host), self.effective_port())
+        match &self.socket {
+            Some(path) => format!("{UNIX_PREFIX}{}", path.display()),
+            None => format!("{}:{}", bracketed(&self.host), self.effective_port()),
+        }
     }
 
-    /// The first address of the host that accepts a connection within `timeout`, and that
+    fn addresses(&self) -> Result<Vec<Address>, HttpError> {
+        if let Some(path) = &self.socket {
+            return Ok(vec![Address::Unix(Arc::clone(path))]);
+        }
+        let resolved = (self.host.as_str(), self.effective_port()).to_socket_addrs();
+        let resolved =
+            resolved.map_err(|reason| HttpError::Resolve { address: self.address(), reason })?;
+        Ok(resolved.map(Address::Tcp).collect())
+    }
+
+    /// The first address of the service that accepts a connection within `timeout`, and that
     /// connection.
     ///
     /// # Errors
     /// [`HttpError::Resolve`] or [`HttpError::Connect`].
-    pub fn reach(&self, timeout: Duration) -> Result<(SocketAddr, TcpStream), HttpError> {
-        let port = self.effective_port();
-        let resolved = (self.host.as_str(), port).to_socket_addrs();
-        let addresses: Vec<SocketAddr> = resolved
-            .map_err(|reason| HttpError::Resolve { address: self.address(), reason })?
-            .collect();
+    pub fn reach(&self, timeout: Duration) -> Result<(Address, TcpStream), HttpError> {
         let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, timeout) {
+        for address in self.addresses()? {
+            match address.connect(timeout) {
                 Ok(socket) => return Ok((address, socket)),
                 Err(error) => refusal = error,
             }
@@ -205,6 +255,23 @@ mod tests {
     }
 
     #[test]
+    fn a_unix_socket_is_asked_as_localhost() {
+        for (url, socket, path) in [
+            ("unix:/run/x.sock", "/run/x.sock", "/"),
+            ("unix:x.sock:/", "x.sock", "/"),
+            ("unix:///run/a:b", "///run/a:b", "/"),
+            ("unix:/run/x.sock:/v0/entity?id=1:/#part", "/run/x.sock", "/v0/entity?id=1:/"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!((target.socket(), target.path()), (Some(Path::new(socket)), path), "{url}");
+            assert_eq!((target.host_header().as_str(), target.is_tls()), ("localhost", false));
+            assert_eq!((target.url(), target.address()), (url, format!("unix:{socket}")));
+            let request = String::from_utf8(target.plain_request(&[], true)).unwrap();
+            assert_eq!(request, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        }
+    }
+
+    #[test]
     fn urls_that_cannot_be_loaded_say_why() {
         for (url, part) in [
             ("localhost", "http://"),
@@ -213,6 +280,9 @@ mod tests {
             ("http://localhost:x", "host or port"),
             ("http://localhost:70000", "host or port"),
             ("http://local host", "space"),
+            ("unix:", "names no socket"),
+            ("unix::/v0/status", "names no socket"),
+            (&format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX))[..], "107 bytes"),
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.contains(part), "{url}: {text}");

@@ -61,7 +61,7 @@ impl Running {
     pub(crate) fn on(store: Arc<dyn Store>) -> Running {
         let folder = TempDir::new().unwrap();
         let mut options = ServerOptions::new(folder.path().to_owned());
-        options.listen = "127.0.0.1:0".parse().unwrap();
+        options.listen = vec!["127.0.0.1:0".parse().unwrap()];
         // Nothing here is to end because a machine is slow.
         options.limits.exchange = super::PATIENCE;
         let server = start_on(store, options, Log::new(|_| {})).unwrap();
@@ -70,7 +70,7 @@ impl Running {
 
     /// Who asks it.
     pub(crate) fn client(&self) -> Client {
-        Client(self.server.as_ref().unwrap().address())
+        Client(self.server.as_ref().unwrap().address().unwrap())
     }
 
     /// The answer to a request.

@@ -8,6 +8,7 @@ pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,8 +18,8 @@ use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
     Admission, Applicant, BodySource, Certificates, CutFigures, Denial, Ending, Endpoint, Exchange,
-    Filled, Handled, Head, Limits, LinkTurn, Refusal, Request, Response, Server, ServerStats,
-    Service, Ticket, listen,
+    Filled, Handled, Head, Limits, LinkTurn, ListenAddress, Listener, Refusal, Request, Response,
+    Server, ServerStats, Service, Ticket, listen,
 };
 use pellucid_thread::Panicked;
 
@@ -367,7 +368,7 @@ pub(crate) fn start_at(
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
 ) -> Running {
-    start_endpoint(Endpoint { listener, limits, certificates }, 2)
+    start_endpoint(Endpoint { listeners: over_tcp(listener), limits, certificates }, 2)
 }
 
 /// One event loop for all connections.
@@ -376,14 +377,29 @@ pub(crate) fn start_single() -> Running {
 }
 
 pub(crate) fn start_single_with(certificates: Option<Arc<Certificates>>) -> Running {
-    let (listener, limits) = (listener(), Limits::default());
-    start_endpoint(Endpoint { listener, limits, certificates }, 1)
+    let (listeners, limits) = (over_tcp(listener()), Limits::default());
+    start_endpoint(Endpoint { listeners, limits, certificates }, 1)
+}
+
+/// Serves over TCP and at the file of a Unix socket.
+pub(crate) fn start_at_both(
+    path: &Path,
+    limits: Limits,
+    certificates: Option<Arc<Certificates>>,
+) -> Running {
+    let mut listeners = over_tcp(listener());
+    listeners.push(Listener::open(&ListenAddress::Unix(path.to_owned()), 0o600).unwrap());
+    start_endpoint(Endpoint { listeners, limits, certificates }, 2)
+}
+
+fn over_tcp(listener: TcpListener) -> Vec<Listener> {
+    vec![Listener::over_tcp(listener).unwrap()]
 }
 
 fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
     let server = Server::start(endpoint, &account, loops, |_| Echo::default()).unwrap();
-    let address = server.address();
+    let address = server.addresses()[0].tcp().unwrap();
     Running { server: Some(server), account, address }
 }
 

@@ -33,7 +33,7 @@ const DEFAULT_STREAMS: usize = 32;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArguments {
-    /// The URL to load.
+    /// The URL to load; unix:/run/pellucid.sock:/v0/status is a path at a Unix socket.
     url: String,
     #[command(flatten)]
     pace: PaceArguments,

@@ -10,11 +10,10 @@ mod print;
 mod sources;
 mod values;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, ValueEnum};
-use pellucid_server::ServerOptions;
+use pellucid_server::{ListenAddress, ServerOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
@@ -25,11 +24,16 @@ pub(crate) use crate::settings::options::read_secret_bytes;
 pub(crate) use crate::settings::sources::default_folder;
 use crate::settings::sources::{Effective, Origin};
 pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
-use crate::settings::values::{AuthenticationKind, HandOverKind, LogFormat, LogLevel, Span, Sync};
+use crate::settings::values::{
+    AuthenticationKind, HandOverKind, LogFormat, LogLevel, SocketMode, Span, Sync, read_addresses,
+    write_addresses,
+};
 
 /// Run the server.
 ///
 /// Example: pellucid serve --data ./data --listen 127.0.0.1:8080 --sync disk
+///
+/// Example: pellucid serve --data ./data --listen unix:./pellucid.sock
 #[derive(Args, Default)]
 pub(crate) struct ServeArguments {
     /// A TOML file with any of these settings, named as the flags are.
@@ -58,11 +62,18 @@ struct Settings {
     /// [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
     data: Option<PathBuf>,
-    /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes any that is free.
-    #[arg(long, env = "PELLUCID_LISTEN")]
-    listen: Option<SocketAddr>,
-    /// Chain of certificates in PEM, the server's own first; with --tls-key it turns on TLS.
-    /// Files that change are read again, at SIGHUP at once.
+    /// Addresses to listen on [default: 127.0.0.1:8080], separated by commas or in several flags (in
+    /// a file: a list): ADDRESS:PORT, where port 0 takes any that is free, or unix:PATH for a Unix
+    /// socket, which programs of this machine alone can reach.
+    #[arg(long, env = "PELLUCID_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "read_addresses", serialize_with = "write_addresses")]
+    listen: Option<Vec<ListenAddress>>,
+    /// Mode of the file of a Unix socket, in octal [default: 0600]: those who may write to it can
+    /// connect.
+    #[arg(long, env = "PELLUCID_SOCKET_MODE", value_name = "MODE")]
+    socket_mode: Option<SocketMode>,
+    /// Chain of certificates in PEM, the server's own first; with --tls-key it turns on TLS, but
+    /// for Unix sockets. Files that change are read again, at SIGHUP at once.
     #[arg(long, env = "PELLUCID_TLS_CERT")]
     tls_cert: Option<PathBuf>,
     /// Private key of the server's certificate, in PEM.
@@ -210,8 +221,8 @@ struct Settings {
     /// [default: a quarter of connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_PER_ADDRESS_MAX")]
     connections_per_address_max: Option<usize>,
-    /// The same for addresses of this machine's loopback, where a proxy connects from
-    /// [default: connections-max].
+    /// The same for addresses of this machine's loopback, where a proxy connects from, and for Unix
+    /// sockets together [default: connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_OF_LOOPBACK_MAX")]
     connections_of_loopback_max: Option<usize>,
     /// Most requests that wait for the store or are streamed at a time [default: 8192].

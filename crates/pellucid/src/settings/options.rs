@@ -13,8 +13,8 @@ use pellucid_server::{
 use crate::Failure;
 use crate::settings::Settings;
 use crate::settings::values::{
-    AccountingKind, AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Size, Span,
-    Sync,
+    AccountingKind, AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Size,
+    SocketMode, Span, Sync,
 };
 
 /// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
@@ -33,6 +33,7 @@ impl Settings {
         Settings {
             data: None,
             listen: Some(options.listen),
+            socket_mode: Some(SocketMode(options.socket_mode)),
             tls_cert: None,
             tls_key: None,
             authentication: Some(AuthenticationKind::Auto),
@@ -97,7 +98,8 @@ impl Settings {
         })?;
         let mut options = ServerOptions::new(data);
         options.store = self.store()?;
-        options.listen = self.listen.unwrap_or(options.listen);
+        options.listen = self.listen.clone().unwrap_or(options.listen);
+        options.socket_mode = self.socket_mode.map_or(options.socket_mode, |mode| mode.0);
         options.threads = self.threads.unwrap_or(options.threads);
         if options.threads == 0 {
             return Err(Failure::usage("--threads is at least 1"));
@@ -142,6 +144,12 @@ impl Settings {
             }
             _ => return Err(Failure::usage("--tls-cert and --tls-key are given both or neither")),
         };
+        if options.tls.is_some() && options.listen.iter().all(|at| at.tcp().is_none()) {
+            return Err(Failure::usage(
+                "Unix sockets are served without TLS: leave out --tls-cert and --tls-key, or give \
+                 --listen an address and port as well",
+            ));
+        }
         options.authentication = match self.authentication {
             Some(AuthenticationKind::Auto) | None => Authentication::Auto,
             Some(AuthenticationKind::On) => Authentication::On,

@@ -159,6 +159,11 @@ mod tests {
             ("\nidle-timeout = []", ["`idle-timeout`", "30s"]),
             ("\nsync = 'never'", ["never", "disk"]),
             ("\nlisten = 'here'", ["`listen`", "address"]),
+            ("\nlisten = 80", ["`listen`", "127.0.0.1:8080"]),
+            ("\nlisten = []", ["`listen`", "empty list"]),
+            ("\nlisten = ['127.0.0.1:1', 'unix:']", ["`listen`", "names no file"]),
+            ("\nsocket-mode = '0066'", ["`socket-mode`", "0660"]),
+            ("\nsocket-mode = 0o660", ["`socket-mode`", "string"]),
             ("\ninsecure-no-tls = 1", ["`insecure-no-tls`", "bool"]),
         ] {
             let (line, what) = problem(text);
@@ -173,6 +178,30 @@ mod tests {
     fn a_value_that_is_wrong_is_not_shown() {
         let (_, what) = problem("otlp-header = 7 # hunter2");
         assert!(!what.contains("hunter2"), "{what}");
+    }
+
+    #[test]
+    fn addresses_stand_in_a_file_as_a_text_or_a_list_and_in_a_flag_as_either() {
+        let listen = |text: &str| {
+            let settings = parse(text).unwrap();
+            let printed = Table::try_from(&settings).unwrap()["listen"].to_string();
+            let listen = settings.listen.unwrap();
+            (listen.iter().map(ToString::to_string).collect::<Vec<_>>(), printed)
+        };
+        let one = (vec!["127.0.0.1:1".to_owned()], "\"127.0.0.1:1\"".to_owned());
+        assert_eq!(listen("listen = '127.0.0.1:1'"), one);
+        assert_eq!(listen("listen = ['127.0.0.1:1']"), one);
+        let (both, printed) = listen("listen = ['127.0.0.1:1', 'unix:/a b, c.sock']");
+        assert_eq!(both, ["127.0.0.1:1", "unix:/a b, c.sock"]);
+        assert_eq!(listen(&format!("listen = {printed}")).0, both, "{printed}");
+        let apart = ["--listen", "127.0.0.1:1", "--listen", "unix:x"];
+        for flags in [&["--listen", "127.0.0.1:1,unix:x"][..], &apart] {
+            let command = ServeArguments::augment_args(clap::Command::new("serve"));
+            let matches = command.try_get_matches_from([&["serve"], flags].concat()).unwrap();
+            let given = <ServeArguments as clap::FromArgMatches>::from_arg_matches(&matches);
+            let given = given.unwrap().settings.listen.unwrap();
+            assert_eq!(given.len(), 2, "{flags:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::de::Visitor;
+use pellucid_server::ListenAddress;
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The store below.
@@ -90,6 +91,10 @@ pub(crate) struct Size(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
+/// The mode of a socket's file, as `0660`. Its owner always has the use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketMode(pub(crate) u32);
+
 impl FromStr for Size {
     type Err = String;
 
@@ -138,6 +143,68 @@ impl fmt::Display for Span {
     }
 }
 
+impl FromStr for SocketMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SocketMode, String> {
+        let mode = u32::from_str_radix(text, 8).ok();
+        let mode = mode.filter(|mode| *mode <= 0o777 && mode & 0o600 == 0o600);
+        mode.map(SocketMode)
+            .ok_or_else(|| format!("`{text}` is no mode of a socket: write it as 0600 or 0660"))
+    }
+}
+
+impl fmt::Display for SocketMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04o}", self.0)
+    }
+}
+
+/// Takes addresses from a file: one is a text there, and several are a list of texts.
+struct Addresses;
+
+impl<'de> Visitor<'de> for Addresses {
+    type Value = Option<Vec<ListenAddress>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an address as \"127.0.0.1:8080\" or a list of them")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(vec![text.parse().map_err(E::custom)?]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut addresses = Vec::new();
+        while let Some(text) = list.next_element::<String>()? {
+            addresses.push(text.parse().map_err(serde::de::Error::custom)?);
+        }
+        if addresses.is_empty() {
+            return Err(serde::de::Error::custom("an empty list: name an address"));
+        }
+        Ok(Some(addresses))
+    }
+}
+
+/// Reads the addresses to listen on.
+pub(crate) fn read_addresses<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<ListenAddress>>, D::Error> {
+    from.deserialize_any(Addresses)
+}
+
+/// Writes the addresses to listen on, if there are any.
+pub(crate) fn write_addresses<S: Serializer>(
+    addresses: &Option<Vec<ListenAddress>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match addresses.as_deref() {
+        None => to.serialize_none(),
+        Some([address]) => to.collect_str(address),
+        Some(addresses) => to.collect_seq(addresses.iter().map(ToString::to_string)),
+    }
+}
+
 /// Takes a value from a file that may stand there as a number or as a text.
 struct NumberOrText<T>(&'static str, PhantomData<T>);
 
@@ -171,6 +238,19 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
         let expected = "a length of time as \"30s\" or a number of seconds";
         from.deserialize_any(NumberOrText(expected, PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for SocketMode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SocketMode, D::Error> {
+        // A number would not say in which base it is.
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for SocketMode {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 
@@ -210,5 +290,17 @@ mod tests {
             assert_eq!(span.to_string().parse(), Ok(span));
         }
         assert_eq!(Size(64 << 20).to_string(), "64M");
+        for mode in [0o600, 0o660, 0o666, 0o777] {
+            assert_eq!(SocketMode(mode).to_string().parse(), Ok(SocketMode(mode)));
+        }
+        assert_eq!(SocketMode(0o660).to_string(), "0660");
+    }
+
+    #[test]
+    fn modes_that_nobody_can_mean_are_refused() {
+        assert_eq!("660".parse(), Ok(SocketMode(0o660)));
+        for text in ["", "0o660", "rw", "888", "0066", "1777", "4600"] {
+            assert!(text.parse::<SocketMode>().is_err(), "{text}");
+        }
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod profiled;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -54,9 +54,13 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// The address of a server that has none of TCP.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// A running `pellucid serve`; killed if a test ends without having stopped it.
 pub(crate) struct Serving {
     child: Child,
+    /// The first address of TCP that it listens on.
     pub(crate) address: SocketAddr,
 }
 
@@ -74,7 +78,8 @@ impl Serving {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit_once("://").unwrap().1.parse().unwrap();
+        let address = line.strip_prefix("listening on ").unwrap().trim();
+        let address = address.split_once("://").map_or(NOWHERE, |(_, at)| at.parse().unwrap());
         Serving { child, address }
     }
 

@@ -51,7 +51,7 @@ impl TooMany {
 pub(crate) struct Origin(u128);
 
 impl Origin {
-    /// Of the client at this address; those whose address is not known are one.
+    /// Of the client at this address; those without one, at Unix sockets, are one.
     pub(crate) fn of(address: Option<IpAddr>) -> Origin {
         const PREFIX: u128 = !0 << 64;
         Origin(match address.map(|address| address.to_canonical()) {

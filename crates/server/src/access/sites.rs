@@ -5,9 +5,9 @@
 //! server's address from (`Host`): a name of a stranger's that was bound to this address has the
 //! browser take his page for ours. Programs other than browsers say none of it but `Host`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pellucid_http::Request;
+use pellucid_http::{ListenAddress, Request};
 
 /// Last labels of names that no stranger can have: public DNS has none of these (RFC 6761, RFC
 /// 6762, ICANN's `internal`).
@@ -16,8 +16,8 @@ const PRIVATE_DOMAINS: [&[u8]; 4] = [b"localhost", b"local", b"internal", b"test
 /// Sites whose pages may ask.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
-    /// The `Host` of those who name the address that is listened on.
-    listen: String,
+    /// The `Host` of those who name an address that is listened on.
+    listen: Vec<String>,
     /// Names of this server, in lower case.
     hosts: Vec<String>,
     /// Origins of other sites that may ask, as browsers write them.
@@ -59,14 +59,14 @@ impl Foreign {
 impl Sites {
     /// The sites of a server that listens here, and of those that an operator allows.
     pub(crate) fn new(
-        listen: SocketAddr,
+        listen: &[ListenAddress],
         has_tls: bool,
         own_names: impl IntoIterator<Item = String>,
         origins: &[String],
     ) -> Sites {
         let hosts = own_names.into_iter().filter(|name| !name.is_empty());
         Sites {
-            listen: listen.to_string(),
+            listen: listen.iter().map(host_at).collect(),
             hosts: hosts.map(|name| name.to_ascii_lowercase()).collect(),
             origins: origins.iter().map(|origin| origin.to_ascii_lowercase()).collect(),
             has_tls,
@@ -106,7 +106,7 @@ impl Sites {
     /// A `Host` is the server's own if it is an address, a name that public
     /// DNS cannot have, or a name of this server.
     fn is_own(&self, host: &[u8]) -> bool {
-        if host == self.listen.as_bytes() {
+        if self.listen.iter().any(|own| host == own.as_bytes()) {
             return true;
         }
         let name = name_in(host);
@@ -147,6 +147,11 @@ fn name_in(host: &[u8]) -> &[u8] {
     }
 }
 
+/// The `Host` of those who ask at this address: a socket's file has no name of its own.
+fn host_at(listen: &ListenAddress) -> String {
+    listen.tcp().map_or_else(|| "localhost".to_owned(), |address| address.to_string())
+}
+
 /// Names of this machine.
 pub(crate) fn machine_names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -169,8 +174,8 @@ mod tests {
 
     fn sites(has_tls: bool) -> Sites {
         let names = ["Box.Example.com", "", "db.example.com"].map(str::to_owned);
-        let listen = "127.0.0.1:8080".parse().unwrap();
-        Sites::new(listen, has_tls, names, &["https://console.example.com".to_owned()])
+        let listen = ["127.0.0.1:8080", "unix:/run/pellucid.sock"].map(|at| at.parse().unwrap());
+        Sites::new(&listen, has_tls, names, &["https://console.example.com".to_owned()])
     }
 
     fn refused(sites: &Sites, method: &str, headers: &[(&str, &str)]) -> Option<Foreign> {

@@ -97,7 +97,7 @@ pub(crate) fn log_in(
         let reply = token_reply(of_caller.accounts(), &user, identity.is_some());
         completer.complete(Later::Made(Made::of(Ok(of_caller.for_driver(reply, 0)))));
     };
-    match verifier.verify(name, password, Some(exchange.address()), then) {
+    match verifier.verify(name, password, exchange.address(), then) {
         Ok(()) => Answer::Away,
         Err(too_many) => {
             let error = DocumentError::new(ErrorNumber::QUEUE_FULL, TooMany::WHAT);

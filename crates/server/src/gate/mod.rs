@@ -97,7 +97,7 @@ impl Gate {
         let mut seconds = 1;
         if let Some(held) = HeldRequest::of(request) {
             let authorization = request.header("authorization").unwrap_or_default();
-            let (completer, from) = (exchange.completer(), Some(exchange.address()));
+            let (completer, from) = (exchange.completer(), exchange.address());
             let then = move |identity| {
                 completer.complete(Later::Verified(Box::new(held), identity));
             };
@@ -140,8 +140,7 @@ impl Gate {
                 None => denied(denial),
             });
         };
-        let from = Some(applicant.address());
-        match self.verifier.verify_header(authorization, from, then) {
+        match self.verifier.verify_header(authorization, applicant.address(), then) {
             Ok(()) => Admission::Pending,
             Err(TooMany { seconds }) => {
                 let what = TooMany::WHAT;

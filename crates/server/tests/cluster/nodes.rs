@@ -194,7 +194,7 @@ fn a_list_that_would_strand_keys_is_refused() {
     let error = try_start(options(folder, address, &other)).err().unwrap().to_string();
     assert!(error.contains(&nodes.list.text()) && error.contains("empty folder"), "{error}");
     let mut alone = ServerOptions::new(folder.path().to_owned());
-    alone.listen = address;
+    alone.listen = vec![address.into()];
     let error = try_start(alone).err().unwrap().to_string();
     assert!(error.contains("--cluster"), "{error}");
     let (server, _) = try_start(options(folder, address, &nodes.list)).unwrap();

@@ -27,7 +27,7 @@ fn a_store_with_collections_becomes_no_node_until_they_are_gone() {
     let address = free_addresses(1)[0];
     let call = |method: &str, target: &str, body: &[u8]| {
         let mut alone = ServerOptions::new(folder.path().to_owned());
-        alone.listen = address;
+        alone.listen = vec![address.into()];
         let (server, _) = try_start(alone).unwrap();
         let status = Client::connect(address).call(method, target, &[], body).status;
         server.stop().unwrap();

@@ -3,6 +3,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a test waits for bytes before it fails.
@@ -80,9 +83,19 @@ impl Client {
 
     pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Client> {
         let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        Client::on(socket)
+    }
+
+    /// A client at the file of a Unix socket; the type stands for streams of either kind.
+    pub(crate) fn at_file(path: &Path) -> Client {
+        let socket = UnixStream::connect(path).unwrap();
+        Client::on(OwnedFd::from(socket).into()).unwrap()
+    }
+
+    fn on(socket: TcpStream) -> io::Result<Client> {
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        socket.set_nodelay(true)?;
         Ok(Client { socket, unread: Vec::new() })
     }
 

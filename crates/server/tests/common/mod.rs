@@ -37,7 +37,7 @@ pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
 /// As [`start_with`], in `folder`.
 pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
     let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     options.threads = 2;
     set(&mut options);
     TestStore::asked_for().choose(&mut options);
@@ -46,7 +46,7 @@ pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions
     let server =
         start_server(options, Log::new(move |line| lines.lock().unwrap().push(line.to_owned())));
     let server = server.unwrap();
-    let address = server.address();
+    let address = server.address().unwrap();
     Running { server: Some(server), address, folder, log }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn list_of(addresses: &[SocketAddr]) -> NodeList {
 
 pub(crate) fn options(folder: &TempDir, address: SocketAddr, list: &NodeList) -> ServerOptions {
     let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = address;
+    options.listen = vec![address.into()];
     options.threads = 2;
     let node = NodeUrl::parse(&format!("http://{address}")).unwrap();
     let mut cluster = ClusterOptions::new(list.clone(), node);

@@ -137,7 +137,7 @@ fn start_after(
     let (looks, of_store) = (AtomicUsize::new(looks), Arc::clone(&hangs));
     let store = ThreeCopies { entries, ack: 2, looks, hangs: of_store };
     let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = "127.0.0.1:0".parse().unwrap();
+    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let lines = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&lines);
     let log = Log::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
@@ -155,7 +155,7 @@ fn a_server_waits_for_the_copies_that_its_start_needs_and_says_so() {
     let (server, lines, _) = start_after(&folder, 2);
     let said = lines.lock().unwrap().clone();
     assert_eq!(said.iter().filter(|line| line.contains("1 of 3 copies is there")).count(), 1);
-    assert_eq!(Client::connect(server.address()).put(&entity("k"), "v").status, 201);
+    assert_eq!(Client::connect(server.address().unwrap()).put(&entity("k"), "v").status, 201);
     server.stop().unwrap();
 }
 
@@ -165,7 +165,7 @@ fn a_server_ends_soon_though_its_store_answers_nothing() {
     let folder = TempDir::new().unwrap();
     let (server, lines, hangs) = start_after(&folder, 0);
     hangs.store(true, Ordering::Relaxed);
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     client.send(&request("GET", &entity("k"), &[], b""));
     std::thread::sleep(Duration::from_millis(100));
     let begun = Instant::now();
@@ -178,7 +178,7 @@ fn a_server_ends_soon_though_its_store_answers_nothing() {
 fn so_many_copies_are_waited_for_as_the_request_says() {
     let folder = TempDir::new().unwrap();
     let server = start(&folder);
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     assert_eq!(client.put(&entity("k"), "v").status, 201);
     for (copies, status, word) in [
         ("", 200, ""),

@@ -138,11 +138,11 @@ fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> Runni
     };
     let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
     let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = "127.0.0.1:0".parse().unwrap();
+    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
     options.threads = 1;
     options.limits.stop = Duration::from_secs(1);
     let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     for number in 0..300 {
         let target = format!("/v0/entity?id=key-{number}");
         assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
@@ -158,8 +158,8 @@ fn value(number: usize) -> Vec<u8> {
 fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut waiting = Client::connect(server.address());
-    let mut beside = Client::connect(server.address());
+    let mut waiting = Client::connect(server.address().unwrap());
+    let mut beside = Client::connect(server.address().unwrap());
     disk.hold();
     waiting.send(b"GET /v0/entity?id=key-3 HTTP/1.1\r\nHost: a\r\nPrefer: timing\r\n\r\n");
     // All on the one event loop, and all answered while the read waits.
@@ -187,10 +187,10 @@ fn range_of_threes(limit: usize) -> Vec<u8> {
 fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut beside = Client::connect(server.address());
+    let mut beside = Client::connect(server.address().unwrap());
     // A short one is tried on its event loop, a long one is not; both reach beyond one piece.
     for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
-        let mut waiting = Client::connect(server.address());
+        let mut waiting = Client::connect(server.address().unwrap());
         disk.hold();
         let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
         waiting.send(&crate::common::request("GET", &target, &[], b""));
@@ -211,8 +211,8 @@ fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
 fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut reader = Client::connect(server.address());
-    let mut beside = Client::connect(server.address());
+    let mut reader = Client::connect(server.address().unwrap());
+    let mut beside = Client::connect(server.address().unwrap());
     reader.send(&crate::common::request("GET", "/v0/entities?start=key-", &[], b""));
     let head = reader.try_head().unwrap();
     assert_eq!(head.status, 200);
@@ -256,7 +256,7 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
 fn a_stop_waits_for_no_thread_beyond_its_time() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
     for number in 0..200 {
         let document = serde_json::json!({ "_key": number.to_string(), "v": "v".repeat(30_000) });
@@ -265,7 +265,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
     }
     disk.hold();
     let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
-    let mut waiting = Client::connect(server.address());
+    let mut waiting = Client::connect(server.address().unwrap());
     waiting.send(&crate::common::request("POST", "/_api/cursor", &[], query));
     while !client.get("/_api/query/current").text().contains("stuck") {}
     let (sender, stopped) = std::sync::mpsc::channel();
@@ -280,7 +280,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
     let options = ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), ..options };
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     assert_eq!(client.get("/_api/document/c/199").status, 200);
     server.stop().unwrap();
 }
@@ -291,10 +291,10 @@ fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
     let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
     let server = start(&disk, &folder, embedded);
     disk.hold();
-    let answer = Client::connect(server.address()).get("/v0/entity?id=key-3");
+    let answer = Client::connect(server.address().unwrap()).get("/v0/entity?id=key-3");
     assert_eq!(answer.status, 503);
     assert_eq!(answer.header("Retry-After"), Some("1"));
-    let range = Client::connect(server.address()).get("/v0/entities?start=key-3");
+    let range = Client::connect(server.address().unwrap()).get("/v0/entities?start=key-3");
     assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
     disk.release();
     server.stop().unwrap();
@@ -331,7 +331,7 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     // Of a store that was just opened nobody knows yet what is in memory.
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     let mut post = |target: &str, body: String| {
         let answer = client.call("POST", target, &[], body);
         assert!(answer.status < 300, "{}", answer.text());
@@ -353,7 +353,7 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
         assert_eq!(answer.header("X-Arango-Queue-Time-Seconds"), Some("0.000000"));
     }
     disk.hold();
-    let mut waiting = Client::connect(server.address());
+    let mut waiting = Client::connect(server.address().unwrap());
     waiting.send(&crate::common::request("POST", "/_api/cursor", &[], body(7).as_bytes()));
     assert_eq!(client.get("/v0/status").status, 200);
     assert_eq!(client.get("/_api/version").status, 200);
@@ -370,7 +370,7 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
     let server = start(&disk, &folder, EmbeddedOptions::default());
-    let mut client = Client::connect(server.address());
+    let mut client = Client::connect(server.address().unwrap());
     let answer = client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let text = "x".repeat(300);
@@ -387,7 +387,7 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     let missing = client.get("/_api/document/c/missing");
     assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
     disk.hold();
-    let mut waiting = Client::connect(server.address());
+    let mut waiting = Client::connect(server.address().unwrap());
     waiting.send(&crate::common::request("GET", "/_api/document/c/7", &[], b""));
     assert_eq!(client.get("/_api/version").status, 200);
     disk.release();

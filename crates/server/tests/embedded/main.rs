@@ -21,3 +21,4 @@ mod observe;
 mod routes;
 mod sites;
 mod transport_parts;
+mod unix;

@@ -1,11 +1,12 @@
 //! Addresses of servers for scripts: what `wrk.lookup` and `wrk.connect` rest on.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 use mlua::Lua;
 
 use super::state::Checked;
+use pellucid_client::http::Address;
 
 /// The time for which `wrk.connect` waits for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +37,6 @@ fn port_of(service: &str) -> Option<u16> {
 
 /// True if an address accepts a connection.
 pub(super) fn connect(_: &Lua, text: String) -> mlua::Result<bool> {
-    let address: Option<SocketAddr> = text.parse().ok();
-    Ok(address.is_some_and(|to| TcpStream::connect_timeout(&to, CONNECT_TIMEOUT).is_ok()))
+    let address: Option<Address> = text.parse().ok();
+    Ok(address.is_some_and(|to| to.connect(CONNECT_TIMEOUT).is_ok()))
 }

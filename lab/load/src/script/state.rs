@@ -5,13 +5,13 @@
 //! in which they return undefined, as the calling convention allows, but LuaJIT reads all of it and
 //! crashes when such an object is collected (seen with mlua 0.12.2 on x86-64).
 
-use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mlua::{Function, IntoLua, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::{FileOf, address};
 use crate::options::LoadOptions;
+use pellucid_client::http::Address;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 /// The registry's name of the functions of the prelude that scripts do not see.
@@ -86,7 +86,7 @@ pub(super) fn internal(lua: &Lua, name: &str) -> mlua::Result<Function> {
 }
 
 /// Tells the script which address was found reachable.
-pub(super) fn set_addresses(lua: &Lua, address: SocketAddr) -> mlua::Result<()> {
+pub(super) fn set_addresses(lua: &Lua, address: &Address) -> mlua::Result<()> {
     let object: Value = internal(lua, "new_address")?.call(address.to_string())?;
     let addresses = lua.create_sequence_from([object])?;
     lua.globals().get::<Table>("wrk")?.set("addrs", addresses)

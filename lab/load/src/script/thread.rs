@@ -1,6 +1,5 @@
 //! A thread of the run as scripts see it.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -10,6 +9,7 @@ use pellucid_thread::{Mutex, MutexGuard};
 use super::state::{Checked, internal};
 use super::transfer;
 use crate::worker::ThreadControl;
+use pellucid_client::http::Address;
 
 /// The place of the state of a thread while the thread does not run. While it does, it is gone from
 /// here, so no one else can touch it.
@@ -22,7 +22,7 @@ pub(super) struct ThreadSlot {
 /// A thread's knowledge of itself. It does not hold the state, which would then hold itself.
 #[derive(Debug)]
 struct Shared {
-    address: Mutex<SocketAddr>,
+    address: Mutex<Address>,
     control: Arc<ThreadControl>,
 }
 
@@ -31,7 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ThreadSlot {
-    pub(super) fn new(lua: Lua, address: SocketAddr, control: Arc<ThreadControl>) -> ThreadSlot {
+    pub(super) fn new(lua: Lua, address: Address, control: Arc<ThreadControl>) -> ThreadSlot {
         let shared = Arc::new(Shared { address: Mutex::new(address), control });
         ThreadSlot { lua: Mutex::new(Some(lua)), shared }
     }
@@ -50,8 +50,8 @@ impl ThreadSlot {
         locked(&self.lua).replace(lua);
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        *locked(&self.shared.address)
+    pub(super) fn address(&self) -> Address {
+        locked(&self.shared.address).clone()
     }
 }
 

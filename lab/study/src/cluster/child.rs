@@ -24,7 +24,7 @@ pub(super) fn run(input: impl BufRead, output: impl Write) -> Result<(), StudyEr
     serve(input, output, |plan: NodePlan| {
         let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
         let mut options = ServerOptions::new(plan.data);
-        options.listen = plan.listen;
+        options.listen = vec![plan.listen.into()];
         options.threads = 1;
         if let Some(nodes) = plan.nodes {
             let nodes = NodeList::parse(&nodes).map_err(|error| step(&error))?;

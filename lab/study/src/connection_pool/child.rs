@@ -36,7 +36,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     match plan {
         ServerPlan::Pellucid { data, queued_calls_max } => {
             let mut options = ServerOptions::new(data);
-            options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
             if let Some(queued_calls_max) = queued_calls_max {
                 options.documents.queued_calls_max = queued_calls_max;
             }

@@ -124,7 +124,7 @@ impl ServerPlan {
     /// The server: one event loop, as there is one connection.
     pub(super) fn options(self) -> ServerOptions {
         let mut options = ServerOptions::new(self.data);
-        options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
         options.threads = 1;
         match self.engine {
             Engine::Embedded => {

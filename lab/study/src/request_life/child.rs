@@ -51,7 +51,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
         written.map_err(|error| step(&error))
     };
-    answer(&server.address().to_string())?;
+    answer(&server.addresses()[0].to_string())?;
     let (sender, receiver) = channel();
     let account = server.account();
     let keeper = std::thread::spawn(move || keep(&account, &receiver));
@@ -90,7 +90,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
 
 fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
     let mut options = ServerOptions::new(plan.data.clone());
-    options.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     // One event loop, as there is one connection.
     options.threads = 1;
     plan.apply(&mut options)?;
