@@ -5,12 +5,13 @@ SHELL := bash
 CARGO ?= cargo
 DEMO ?=
 STUDY ?=
+BUGS ?=
 SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
 
-.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks
+.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +34,10 @@ test-dist: ## Install, use, upgrade under load and remove the package of make di
 
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
+
+planted-bugs: ## Bugs planted in the storage engine one at a time: its tests have to find each (BUGS='--only NAME' for flags)
+	@scripts/need python3
+	@CARGO=$(CARGO) scripts/planted-bugs $(BUGS)
 
 real-disks: build ## As root: a store on file systems whose medium fails (ext4, XFS, btrfs on loop devices)
 	@scripts/real-disks

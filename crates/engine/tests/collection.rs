@@ -10,8 +10,10 @@ mod common;
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use common::watched::{Moment, WatchedFiles, is_segment};
 use common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
@@ -231,6 +233,160 @@ fn tombstones_go_once_there_is_nothing_left_for_them_to_hide() {
     assert!(stats.segments < 12, "{stats:?}");
     assert!(stats.journal_bytes < 40_000, "{stats:?}");
     assert_eq!(keys(&engine, table), [b"stays".to_vec()]);
+}
+
+/// Live records that make a segment too large to be collected along with others.
+const LIVE: std::ops::Range<u32> = 0..40;
+/// As many others, and the bytes that the record of each takes.
+const OTHERS: std::ops::Range<u32> = 100..140;
+const LIVE_RECORD_BYTES: u64 = 136;
+
+fn put_all(engine: &Engine, table: TableId, numbers: std::ops::Range<u32>, byte: u8) {
+    for number in numbers {
+        engine.put(table, &key(number), &[byte; 100]).unwrap();
+    }
+}
+
+/// Overwrites one key, so that all of its records but one are dead.
+fn put_often(engine: &Engine, table: TableId, times: u32) {
+    (0..times).for_each(|_| {
+        engine.put(table, b"often", &[3; 300]).unwrap();
+    });
+}
+
+/// Flushes, and ends the segment that grows: a backup does.
+fn end_segment(engine: &Engine, name: &str) {
+    engine.backup(Path::new("/ended").join(name)).unwrap();
+}
+
+/// Writes the value of `k` to a segment of which all else lives, and its tombstone to the next one,
+/// of which most is dead. No table was merged yet.
+fn hide_in_the_segment_above(engine: &Engine, table: TableId) {
+    engine.put(table, b"k", &[1; 100]).unwrap();
+    put_all(engine, table, LIVE, 2);
+    end_segment(engine, "first");
+    delete(engine, table, b"k");
+    put_often(engine, table, 10);
+    end_segment(engine, "second");
+}
+
+/// Checks that `k` is not there, for a ledger that is rebuilt from the journal either.
+fn check_hidden(files: &SimulatedFileSystem, engine: &Engine, table: TableId) {
+    assert_eq!(get(engine, table, b"k").unwrap(), None);
+    let copy = files.kill();
+    rebuild_ledger(STORE, small(&copy)).unwrap();
+    let rebuilt = Engine::open(STORE, small(&copy)).unwrap();
+    assert_eq!(get(&rebuilt, table, b"k").unwrap(), None, "it came back");
+    assert_eq!(get(&rebuilt, table, &key(LIVE.start)).unwrap(), Some(vec![2; 100]));
+}
+
+/// The tombstone was collected, and the value lies on in a segment that was not worth it.
+#[test]
+fn a_marker_stays_for_what_lies_in_a_segment_below() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    hide_in_the_segment_above(&engine, table);
+    settle(&engine);
+    assert_eq!(engine.collect().unwrap().segments, 1, "the one above");
+    check_hidden(&files, &engine, table);
+}
+
+/// As above, where a snapshot had kept the value in a segment that was collected: that markers up
+/// to a number have nothing to hide there was said of those above the snapshot, too.
+#[test]
+fn a_marker_stays_for_what_a_snapshot_kept() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    engine.put(table, b"k", &[1; 100]).unwrap();
+    put_all(&engine, table, LIVE, 2);
+    put_often(&engine, table, 6);
+    end_segment(&engine, "first");
+    let snapshot = engine.snapshot();
+    delete(&engine, table, b"k");
+    put_all(&engine, table, OTHERS, 4);
+    end_segment(&engine, "second");
+    engine.compact().unwrap();
+    assert_eq!(engine.collect().unwrap().segments, 1, "the first");
+    assert!(snapshot.get(table, b"k").unwrap().is_some());
+    drop(snapshot);
+    put_all(&engine, table, OTHERS, 5);
+    end_segment(&engine, "third");
+    settle(&engine);
+    assert_eq!(engine.collect().unwrap().segments, 1, "the second");
+    check_hidden(&files, &engine, table);
+}
+
+/// A merge that ended while the collection made up its mind took value and tombstone from the
+/// ledger; the account of dead bytes was of the time before, when there was nothing to hide.
+#[test]
+fn a_merge_in_the_middle_of_a_collection_frees_no_marker_too_early() {
+    let files = SimulatedFileSystem::new();
+    let watched = WatchedFiles::new(&files);
+    let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    hide_in_the_segment_above(&engine, table);
+    let (begin, begun) = mpsc::channel();
+    watched.at_next(Moment::Created, is_segment, move || {
+        let _ = begin.send(());
+        Ok(())
+    });
+    std::thread::scope(|scope| {
+        let merging = &engine;
+        scope.spawn(move || {
+            begun.recv_timeout(Duration::from_secs(60)).expect("a segment is collected");
+            merging.compact().unwrap();
+        });
+        assert_eq!(engine.collect().unwrap().segments, 1, "the one above");
+    });
+    check_hidden(&files, &engine, table);
+}
+
+/// Records that died while they were copied were counted at the segment that they were copied from,
+/// and so nowhere.
+#[test]
+fn what_is_dropped_during_a_collection_is_counted_where_it_went() {
+    let files = SimulatedFileSystem::new();
+    let watched = WatchedFiles::new(&files);
+    let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    put_all(&engine, table, LIVE, 2);
+    put_often(&engine, table, 6);
+    end_segment(&engine, "first");
+    let merging = engine.clone();
+    watched.at_next(Moment::Synced, is_segment, move || {
+        put_all(&merging, table, 0..4, 9);
+        settle(&merging);
+        Ok(())
+    });
+    assert_eq!(engine.collect().unwrap().segments, 1);
+    let stats = engine.stats();
+    let lost = (stats.journal_dead_bytes, stats.journal_marker_bytes);
+    assert_eq!(lost, (4 * LIVE_RECORD_BYTES, 0));
+    assert_eq!(get(&engine, table, &key(0)).unwrap(), Some(vec![9; 100]));
+}
+
+/// The manifest named the dead bytes of all merges but the one that it was written for.
+#[test]
+fn the_books_survive_the_death_of_the_process() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..3 {
+        put_all(&engine, table, LIVE, round);
+        delete(&engine, table, &key(u32::from(round)));
+    }
+    settle(&engine);
+    let lost = |engine: &Engine| {
+        let stats = engine.stats();
+        (stats.journal_dead_bytes, stats.journal_marker_bytes)
+    };
+    let before = lost(&engine);
+    assert!(before.0 > 2 * 30 * LIVE_RECORD_BYTES && before.1 > 0, "{before:?}");
+    assert_eq!(lost(&Engine::open(STORE, tiny(&files.kill())).unwrap()), before);
 }
 
 /// titan#167: a snapshot holds what it sees through a collection.

@@ -192,6 +192,31 @@ fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
     assert!(what.contains("in the ledger already"), "{what}");
 }
 
+/// Damage was found when the segments behind it had been sealed already, and looking at the store
+/// had changed it.
+#[test]
+fn an_opening_that_refuses_leaves_every_file_as_it_was() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = engine.table("t").unwrap();
+    for number in 0..60 {
+        put(&engine, table, &[number], &[number; 400]).unwrap();
+    }
+    let names = list(&files, "journal");
+    assert!(names.len() > 2);
+    let second = Path::new(STORE).join("journal").join(&names[1]);
+    files.flip_bits(&second, 200, 1).unwrap();
+    let files = files.kill();
+    let content = || -> Vec<(String, Vec<u8>)> {
+        let path = |name: &str| Path::new(STORE).join("journal").join(name);
+        let names = list(&files, "journal").into_iter();
+        names.map(|name| (name.clone(), files.read(&path(&name)).unwrap())).collect()
+    };
+    let before = content();
+    assert_eq!(corruption(open(&files)).0, second);
+    assert!(content() == before, "files were changed");
+}
+
 #[test]
 fn a_damaged_footer_is_corruption_once_the_manifest_says_sealed() {
     let (files, engine) = three_keys();

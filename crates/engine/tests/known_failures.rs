@@ -357,6 +357,31 @@ fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
     assert!(collect(scan).unwrap().is_empty());
 }
 
+/// 34: as above, where the process died and the clock stepped back before the next one: the records
+/// that are replayed say how far the time had been.
+#[test]
+fn what_has_expired_stays_so_for_the_next_process_whatever_its_clock_says() {
+    let (now_ms, later_ms) = (1_700_000_000_000, 1_700_000_002_000);
+    let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
+    let options = |files: &SimulatedFileSystem| EngineOptions {
+        clock: pellucid_clock::Clock::simulated(clock),
+        ..small(files)
+    };
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    let expiring = Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
+    engine.write(&[expiring], pellucid_engine::Acknowledgement::Os).unwrap();
+    clock.set_wall_ms(later_ms);
+    put(&engine, table, b"later", b"v").unwrap();
+    assert!(get(&engine, table, b"k").unwrap().is_none());
+    clock.set_wall_ms(now_ms);
+    let engine = Engine::open(STORE, options(&files.kill())).unwrap();
+    assert!(engine.now_ms() >= later_ms, "{}", engine.now_ms());
+    assert!(get(&engine, table, b"k").unwrap().is_none());
+    assert!(get(&engine, table, b"later").unwrap().is_some());
+}
+
 /// 37: the scan on opening left the checksums of values out.
 #[test]
 fn replay_checks_values() {

@@ -99,6 +99,14 @@ mod tests {
         assert_eq!(after, [false, false, false, false, true, true]);
     }
 
+    /// What stands for a segment that the manifest does not know as sealed yet.
+    #[test]
+    fn a_collected_segment_is_none_that_came_later() {
+        let spans = [span(1, 1, 10, false), span(2, 11, 20, false), span(3, 11, 20, true)];
+        let manifest = manifest(&[(1, 1, 10), (2, 11, 0)]);
+        assert_eq!(current_segments(&spans, &manifest), [true, true, false]);
+    }
+
     #[test]
     fn without_a_manifest_the_newest_decides() {
         let is_current = current_segments(&left_behind(), &manifest(&[]));

@@ -10,8 +10,9 @@ use pellucid_clock::Clock;
 
 use super::footer::FOOTER_FIXED_LENGTH;
 use super::medium::SLOW_READS_REMEMBERED;
+use super::record::Damage;
 use super::*;
-use crate::codec::FILE_HEADER_LENGTH;
+use crate::codec::{FILE_HEADER_LENGTH, checksum_seed};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
@@ -193,6 +194,24 @@ fn a_segment_has_no_more_records_than_memory_for_their_offsets() {
         segments.segments.iter().map(|segment| segment.entries().count()).collect();
     assert_eq!(records, [10, 10, 10, 0], "the last one is not sealed");
     assert!(journal.offsets_bytes() <= 10 * 4);
+}
+
+/// A record may be intact and yet be none that belongs there.
+#[test]
+fn a_segment_ends_at_a_record_that_does_not_follow() {
+    let files = SimulatedFileSystem::new();
+    let (journal, mut writer) = open(&files).unwrap();
+    (0..5).for_each(|_| {
+        append(&mut writer, b"\0\x01k", b"value");
+    });
+    let path = journal.segments().list().segments[0].shared.path.clone();
+    let bytes = files.read(&path).unwrap();
+    let scan = |first_sequence| scan_records(&bytes, checksum_seed(&[7]), first_sequence);
+    assert_eq!((scan(1).offsets.len(), scan(1).damage), (5, Damage::Nothing));
+    for first_sequence in [2, 9] {
+        let scanned = scan(first_sequence);
+        assert_eq!((scanned.offsets.len(), scanned.damage), (0, Damage::Fields));
+    }
 }
 
 /// The first record of a batch of two.

@@ -226,6 +226,29 @@ mod tests {
         assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
     }
 
+    /// A snapshot that was registered after a newer one stood behind it, and was taken for that.
+    #[test]
+    fn snapshots_stay_in_order_whoever_registers_meanwhile() {
+        let snapshots = Arc::new(Snapshots::default());
+        let register = || {
+            for _ in 0..20_000 {
+                let guard = snapshots.register();
+                let registered = snapshots.view().snapshots;
+                assert!(registered.is_sorted(), "{registered:?}");
+                assert!(registered.contains(&guard.sequence()));
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads = [scope.spawn(register), scope.spawn(register)];
+            let mut sequence = 0;
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                sequence += 1;
+                snapshots.publish(sequence);
+            }
+        });
+        assert_eq!(snapshots.registered(), 0);
+    }
+
     /// Found by the fuzz target `store`: a merge of a table that was out of order, with its
     /// checksums right, ended the process.
     #[test]

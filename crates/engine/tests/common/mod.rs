@@ -4,6 +4,7 @@
 
 pub mod records;
 pub mod tables;
+pub mod watched;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

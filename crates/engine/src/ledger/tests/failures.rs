@@ -200,6 +200,25 @@ fn missing_and_damaged_files_are_named_on_open() {
     }
 }
 
+/// The number of its edition is in a manifest's checksum, and no two have the same.
+#[test]
+fn each_manifest_has_an_edition_of_its_own() {
+    let mut store = Store::create(small_options());
+    let edition = |store: &Store| {
+        let manifest = Manifest::read(&store.fs, directory()).unwrap();
+        manifest.expect("there is one").edition
+    };
+    let mut before = edition(&store);
+    for round in 0..3 {
+        store.put(&key(round));
+        store.flush();
+        assert_eq!(edition(&store), before + 1);
+        before += 1;
+        let fs = store.fs.clone();
+        store.reopen(fs).unwrap();
+    }
+}
+
 /// weaviate#1697, tikv#16256: what an interrupted job left behind is removed, and its number used
 /// anew.
 #[test]

@@ -54,6 +54,8 @@ pub(super) struct Books {
     pub(super) dropped: Mutex<HashSet<u64>>,
     pub(super) dropped_bytes: AtomicU64,
     pub(super) durable: AtomicU64,
+    /// The time by which entries expire.
+    pub(super) now_ms: AtomicU64,
     pub(super) refuses_sync: std::sync::atomic::AtomicBool,
 }
 
@@ -82,7 +84,7 @@ impl JournalLink for Books {
     }
 
     fn now_ms(&self) -> u64 {
-        0
+        self.now_ms.load(Ordering::Relaxed)
     }
 
     fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {

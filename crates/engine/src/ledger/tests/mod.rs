@@ -5,4 +5,5 @@ mod harness;
 mod model;
 mod order;
 mod parts;
+mod stale;
 mod threads;

@@ -44,6 +44,36 @@ fn a_flush_within_a_merge_stays_above_it() {
     store.check_all();
 }
 
+/// Of many tables of level 0, the newest were merged, and those that stayed above them were older.
+#[test]
+fn of_a_long_backlog_the_oldest_tables_go_first() {
+    let mut store = Store::create(small_options());
+    for round in 0..20_u8 {
+        store.put(b"\0\x01hot");
+        store.put(&[0, 1, round]);
+        store.flush();
+    }
+    assert!(store.ledger.compact_step().unwrap());
+    let left = store.ledger.stats().levels[0].tables;
+    assert!((1..20).contains(&left), "{left} tables are left");
+    let newest = store.last_sequence() - 1;
+    assert_eq!(store.get(b"\0\x01hot", NEWEST).unwrap().sequence, newest);
+    store.check_all();
+}
+
+/// Tables of a level are told apart by the first bytes of their keys, which may all be the same.
+#[test]
+fn keys_that_begin_alike_are_found_in_whichever_table_they_are() {
+    let mut store = Store::create(small_options());
+    for number in 0..500_u32 {
+        store.put(&[&b"\0\x01all of them begin alike "[..], &number.to_be_bytes()].concat());
+    }
+    store.flush();
+    store.ledger.compact_all().unwrap();
+    assert!(store.ledger.stats().levels[1].tables > 2);
+    store.check_all();
+}
+
 /// badger#2143: a tombstone that was merged below the value that it hides.
 #[test]
 fn deleted_keys_stay_deleted_at_every_depth() {

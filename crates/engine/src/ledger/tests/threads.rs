@@ -2,15 +2,19 @@
 
 use std::ops::Bound::Unbounded;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use pellucid_account::EngineCounts;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 use super::harness::*;
-use crate::error::Error;
-use crate::ledger::{Direction, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST};
+use crate::error::{Error, Result};
+use crate::ledger::{
+    Direction, DroppedList, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST,
+    SegmentFacts,
+};
 use crate::read_mode::ReadMode;
 
 fn background_options() -> LedgerOptions {
@@ -111,6 +115,65 @@ fn readers_never_go_back_while_jobs_run() {
     let held = ledger.sequences_for_tests();
     let dropped = books.dropped.lock().unwrap();
     assert_eq!(held.len() + dropped.len(), RECORDS as usize);
+}
+
+/// Keeps books, and takes its time.
+struct SlowBooks {
+    books: Books,
+    /// Told when entries are handed over.
+    begun: mpsc::Sender<()>,
+    is_over: AtomicBool,
+}
+
+impl JournalLink for SlowBooks {
+    fn make_durable(&self, sequence: u64) -> Result<()> {
+        self.books.make_durable(sequence)
+    }
+
+    fn on_dropped(&self, dropped: &DroppedList) {
+        if dropped.count() > 0 {
+            let _ = self.begun.send(());
+            std::thread::sleep(Duration::from_millis(100));
+            self.is_over.store(true, Ordering::Release);
+        }
+        self.books.on_dropped(dropped);
+    }
+
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+        self.books.segment_facts(dropped)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.books.now_ms()
+    }
+
+    fn after_manifest(&self, flushed_sequence: u64) {
+        self.books.after_manifest(flushed_sequence);
+    }
+}
+
+/// Garbage collection counted a record twice that the tree had let go of, and of which the journal
+/// did not know yet.
+#[test]
+fn whatever_a_pinned_tree_lacks_was_handed_over() {
+    let (begun, begins) = mpsc::channel();
+    let books = Books::default();
+    let link = Arc::new(SlowBooks { books, begun, is_over: AtomicBool::new(false) });
+    let fs = Arc::new(SimulatedFileSystem::new());
+    let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
+    let ledger = Ledger::create(fs, Path::new("/store"), STORE, small_options(), as_link).unwrap();
+    for sequence in 1..=2 {
+        let record = Record { key: vec![0, 1, 7], sequence, kind: Kind::Put };
+        ledger.insert(&record.entry());
+        ledger.publish(sequence);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| ledger.flush_now(2).unwrap());
+        begins.recv().unwrap();
+        drop(ledger.pin());
+        assert!(link.is_over.load(Ordering::Acquire), "the first version is nowhere yet");
+    });
+    assert!(link.books.dropped.lock().unwrap().contains(&1));
 }
 
 /// rocksdb#2495: a flush that fails in the background is told to the next write.

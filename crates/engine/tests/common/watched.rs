@@ -1,0 +1,194 @@
+//! Files with moments at which a test does something of its own: a write in the middle of a sync, a
+//! merge in the middle of a collection. Threads meet there, too, but by chance, and no seed brings
+//! it back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode};
+use pellucid_thread::Mutex;
+
+/// A moment of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A file was created.
+    Created,
+    /// A file is about to be synced.
+    Syncing,
+    /// A file was synced, and whoever asked for that does not know yet.
+    Synced,
+    /// A folder was synced, likewise.
+    FolderSynced,
+    /// A segment that is full is about to be sealed.
+    Sealing,
+}
+
+/// Something to be done, once.
+struct Plan {
+    moment: Moment,
+    wants: Box<dyn Fn(&Path) -> bool + Send>,
+    act: Box<dyn FnOnce() -> io::Result<()> + Send>,
+}
+
+/// Simulated files with at most one plan. Clones are the same. A file keeps the path that it was
+/// created under.
+#[derive(Clone)]
+pub struct WatchedFiles {
+    files: SimulatedFileSystem,
+    plan: Arc<Mutex<Option<Plan>>>,
+}
+
+/// True for the file of a segment, which is given its name later.
+pub fn is_segment(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".journal.new")
+}
+
+impl WatchedFiles {
+    pub fn new(files: &SimulatedFileSystem) -> WatchedFiles {
+        WatchedFiles { files: files.clone(), plan: Arc::default() }
+    }
+
+    /// Has `act` done at the next such moment of a path that is wanted, on the thread whose call it
+    /// is. The call fails with its error.
+    pub fn at_next(
+        &self,
+        moment: Moment,
+        wants: impl Fn(&Path) -> bool + Send + 'static,
+        act: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) {
+        let plan = Plan { moment, wants: Box::new(wants), act: Box::new(act) };
+        *self.plan.lock().unwrap() = Some(plan);
+    }
+
+    fn notice(&self, moment: Moment, path: &Path) -> io::Result<()> {
+        let is_due = |plan: &mut Plan| plan.moment == moment && (plan.wants)(path);
+        let due = self.plan.lock().unwrap().take_if(is_due);
+        // Not under the lock: what is done makes calls itself.
+        due.map_or(Ok(()), |plan| (plan.act)())
+    }
+
+    fn watch(&self, file: Arc<dyn File>, path: &Path) -> Arc<dyn File> {
+        Arc::new(WatchedFile { file, files: self.clone(), path: path.to_path_buf() })
+    }
+}
+
+impl FileSystem for WatchedFiles {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = self.files.create(path)?;
+        self.notice(Moment::Created, path)?;
+        Ok(self.watch(file, path))
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        Ok(self.watch(self.files.open(path, writable)?, path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.files.remove(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.files.list(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.files.create_directory(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.files.sync_directory(directory)?;
+        self.notice(Moment::FolderSynced, directory)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.files.exists(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.hard_link(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        self.files.lock(path)
+    }
+
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        self.files.free_bytes(directory)
+    }
+
+    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
+        self.files.mount_identity(directory)
+    }
+}
+
+struct WatchedFile {
+    file: Arc<dyn File>,
+    files: WatchedFiles,
+    path: PathBuf,
+}
+
+impl File for WatchedFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.file.allocate(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.files.notice(Moment::Syncing, &self.path)?;
+        self.file.sync()?;
+        self.files.notice(Moment::Synced, &self.path)
+    }
+
+    fn will_need(&self, offset: u64, length: usize) {
+        self.file.will_need(offset, length);
+    }
+
+    fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        let map = self.file.map(length, mode)?;
+        Ok(Arc::new(WatchedMap { map, files: self.files.clone(), path: self.path.clone() }))
+    }
+}
+
+struct WatchedMap {
+    map: Arc<dyn Map>,
+    files: WatchedFiles,
+    path: PathBuf,
+}
+
+impl Map for WatchedMap {
+    fn pointer(&self) -> *mut u8 {
+        self.map.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.map.length()
+    }
+
+    fn settle(&self) {
+        self.files.notice(Moment::Sealing, &self.path).unwrap();
+        self.map.settle();
+    }
+}
