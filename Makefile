@@ -11,7 +11,7 @@ ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
 
-.PHONY: help build demo test dist test-dist fuzz bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ dist: ## Static binaries, Debian packages, images, bills of materials, in target
 test-dist: ## Install, use, upgrade under load and remove the package of make dist in a clean Debian tree (as root)
 	@packaging/test-package $${CARGO_TARGET_DIR:-target}/dist/pellucid_*_$$(dpkg --print-architecture).deb
 
+site: ## The documentation as a site with search, its links checked, in target/site
+	@CARGO=$(CARGO) scripts/site
+
 fuzz: ## Fuzz every decoder (SECONDS_PER_TARGET=60)
 	@fuzz/run $(SECONDS_PER_TARGET)
 
@@ -44,6 +47,9 @@ real-disks: build ## As root: a store on file systems whose medium fails (ext4, 
 
 attack: ## The attack suite on the release build: nobody else waits for more than 50 ms
 	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test attacks -- --nocapture
+
+bench: ## Every benchmark beside its peers, and one page that begins with where we lose (some hours; QUICK=1 for short)
+	@scripts/bench
 
 bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
 	@scripts/need nginx wrk h2load taskset

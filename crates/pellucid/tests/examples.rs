@@ -3,17 +3,11 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use common::{Serving, finish, text};
+use common::{Serving, example, finish, root, text};
 use tempfile::TempDir;
-
-const CARGO: &str = env!("CARGO");
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The only block of the page in this language.
 fn block(language: &str) -> String {
@@ -69,16 +63,8 @@ fn go() {
 #[test]
 fn rust() {
     let file = root().join("backends/client/examples/first_steps.rs");
-    let example = std::fs::read_to_string(file).unwrap();
-    let program = example.split_once("\n\n").map(|(_, program)| program);
+    let program = std::fs::read_to_string(file).unwrap();
+    let program = program.split_once("\n\n").map(|(_, program)| program);
     assert_eq!(program, Some(block("rust").as_str()), "the example is the page's");
-    // Beside the tests where the whole workspace was built.
-    let tests = std::env::current_exe().unwrap();
-    let built = tests.ancestors().nth(2).unwrap().join("examples/first_steps");
-    let mut run = Command::new(if built.exists() { built.as_os_str() } else { CARGO.as_ref() });
-    if !built.exists() {
-        run.args(["run", "-q", "--locked", "-p", "pellucid-client", "--example", "first_steps"]);
-    }
-    run.current_dir(root());
-    assert_prints("rust", run);
+    assert_prints("rust", example("pellucid-client", "first_steps"));
 }

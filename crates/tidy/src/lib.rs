@@ -17,6 +17,7 @@
 mod advisories;
 mod checks;
 mod finding;
+mod markdown;
 mod tree;
 
 pub use advisories::refresh;

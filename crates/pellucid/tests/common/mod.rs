@@ -9,7 +9,7 @@ pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,24 @@ pub(crate) fn finish(mut command: Command) -> Output {
     drop(ended);
     watch.join().unwrap();
     output
+}
+
+/// The top of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// An example of a package of the workspace: beside the tests where all of it was built.
+pub(crate) fn example(package: &str, name: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().join("examples").join(name);
+    if built.exists() {
+        return Command::new(built);
+    }
+    let mut run = Command::new(env!("CARGO"));
+    run.args(["run", "-q", "--locked", "--manifest-path"]).arg(root().join("Cargo.toml"));
+    run.args(["-p", package, "--example", name]);
+    run
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {

@@ -1,12 +1,15 @@
 //! All checks, each with the rule that it holds the tree to.
 
 mod circles;
+mod contents;
 mod documents;
 mod hygiene;
 mod layers;
 mod licences;
+mod links;
 mod machine;
 mod modules;
+mod named;
 mod openings;
 mod packages;
 mod shape;
@@ -39,6 +42,9 @@ pub const CHECKS: &[Check] = &[
     Check { rule: "crates depend on each other in one direction", run: layers::check },
     Check { rule: "every package from outside is used and has its reason", run: packages::check },
     Check { rule: "the documents say what a newcomer looks for", run: documents::check },
+    Check { rule: "links of the documents lead somewhere", run: links::check },
+    Check { rule: "every page has its place, and the front page tasks", run: contents::check },
+    Check { rule: "files and targets that documents name are there", run: named::check },
     Check { rule: "files are small, clean text", run: hygiene::check },
     Check { rule: "every package has a licence that we accept", run: licences::check },
     Check { rule: "no locked package has a known weakness", run: crate::advisories::check },
