@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
-use super::{CONDITION_CODE, MISSING_CODE, Out, PATIENCE, unwritable};
+use super::out::Out;
+use super::{CONDITION_CODE, MISSING_CODE, PATIENCE};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded, question};
 
@@ -76,7 +77,7 @@ pub(crate) struct DeleteArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Survives {
+pub(super) enum Survives {
     /// Nothing.
     Memory,
     /// The end of the process.
@@ -93,7 +94,7 @@ struct Condition {
 }
 
 impl Survives {
-    fn parameter(this: Option<Survives>) -> &'static str {
+    pub(super) fn parameter(this: Option<Survives>) -> &'static str {
         match this {
             None => "",
             Some(Survives::Memory) => "&sync=memory",
@@ -129,10 +130,10 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let path = path_of(&arguments.key)?;
     let asked = Question { patience: PATIENCE, ..Question::get(&path) };
-    let mut out = Out::begin();
+    let mut out = Out::standard();
     let answer = remote.ask_in_pieces(&asked, &mut |status, body| {
         if status == 200 {
-            out.write(body).map_err(|error| unwritable(error).text)?;
+            out.write(body)?;
             body.clear();
         }
         Ok(())
@@ -189,7 +190,7 @@ impl PutArguments {
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Failure {
+pub(super) fn unreadable(name: &str, error: &io::Error) -> Failure {
     Failure::work(format!("cannot read {name}: {error}"))
 }
 
