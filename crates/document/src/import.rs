@@ -62,7 +62,7 @@ pub struct ImportOptions {
     pub on_duplicate: OnDuplicate,
     /// One error undoes all.
     pub complete: bool,
-    /// Errors are described.
+    /// Errors are described; one that undoes all says which document is to blame.
     pub details: bool,
     /// The prefix of the sources of edges that name no collection.
     pub from_prefix: Option<String>,
@@ -376,7 +376,7 @@ impl Import<'_> {
             |transaction, timeline| {
                 let mut outcomes = Vec::with_capacity(places.len());
                 transaction.changes_mut().reserve(places.len());
-                for (number, (_, place)) in places.iter().enumerate() {
+                for (number, (position, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
                         (self.goes_on)()?;
                     }
@@ -386,7 +386,7 @@ impl Import<'_> {
                     let outcome = self.one(transaction, object, timeline);
                     match outcome {
                         ImportOutcome::Refused(error) if self.options.complete => {
-                            return Err(in_short(error));
+                            return Err(self.undone_by(*position, error));
                         }
                         outcome => outcomes.push(outcome),
                     }
@@ -416,6 +416,16 @@ impl Import<'_> {
         self.waiting = waiting;
         self.waiting.clear();
         Ok(())
+    }
+
+    /// The error that undoes all. With details, it says which document is to blame.
+    fn undone_by(&self, position: u64, error: DocumentError) -> DocumentError {
+        let error = in_short(error);
+        if !self.options.details {
+            return error;
+        }
+        let message = format!("at position {position}: {}", error.message);
+        DocumentError { message, ..error }
     }
 
     fn one(

@@ -1,6 +1,5 @@
 //! `pellucid inspect copy`: from one store to another, of whatever kinds.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use pellucid_store::{
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::progress::Progress;
 #[cfg(feature = "cql")]
 use crate::settings::RingAccess;
 
@@ -37,8 +37,6 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(10);
 #[cfg(not(feature = "rocksdb"))]
 pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
     its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
-/// Entries between two lines of progress where no terminal shows it.
-const ENTRIES_PER_LINE: u64 = 100_000;
 
 /// Copy all entities and documents from one store to another, and compare the two in the end.
 ///
@@ -137,11 +135,15 @@ fn copy_table(
     table: CopiedTable<'_>,
     json: bool,
 ) -> Result<Value, Failure> {
-    let mut progress = Progress::of("copied", table.name, json);
-    let copied = copy(source, to, table, &mut |done| progress.show(done));
+    let progress = |what: &str| Progress::everywhere(format!("{}: {what}", table.name), json);
+    let mut copying = progress("copied");
+    let copied = copy(source, to, table, &mut |done| copying.show(done.entries, done.bytes));
+    drop(copying);
     let copied = copied.map_err(Failure::work)?;
-    let mut progress = Progress::of("compared", table.name, json);
-    let compared = compare(source.store, to, table, &mut |done| progress.show(done));
+    let mut comparing = progress("compared");
+    let compared =
+        compare(source.store, to, table, &mut |done| comparing.show(done.entries, done.bytes));
+    drop(comparing);
     if let Err(StoreError::Corruption(_)) = compared {
         // What is noted as copied is not, or there is more: the next copy begins anew.
         end_copy(to, &[table]).map_err(Failure::work)?;
@@ -259,35 +261,4 @@ fn open_ring(ring: &str, arguments: &CopyArguments) -> Result<Box<dyn Store>, Fa
     }
     arguments.ring.add_to(&mut options)?;
     Ok(Box::new(CqlStore::open(&options).map_err(Failure::work)?))
-}
-
-/// Says how far the work on a table is: on a terminal all the while, and elsewhere a line now and
-/// then.
-struct Progress<'a> {
-    what: &'static str,
-    table: &'a str,
-    is_silent: bool,
-    is_terminal: bool,
-    /// The entries from which on there is a line again.
-    next_line: u64,
-}
-
-impl<'a> Progress<'a> {
-    fn of(what: &'static str, table: &'a str, is_silent: bool) -> Progress<'a> {
-        let is_terminal = std::io::stderr().is_terminal();
-        Progress { what, table, is_silent, is_terminal, next_line: ENTRIES_PER_LINE }
-    }
-
-    fn show(&mut self, done: Copied) {
-        let Progress { what, table, .. } = self;
-        if self.is_silent {
-            return;
-        }
-        if self.is_terminal {
-            eprint!("\r{table}: {what} {} entries ", done.entries);
-        } else if done.entries >= self.next_line {
-            eprintln!("{table}: {what} {} entries", done.entries);
-            self.next_line = done.entries + ENTRIES_PER_LINE;
-        }
-    }
 }

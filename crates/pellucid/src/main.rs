@@ -23,6 +23,7 @@ mod man;
 #[cfg(feature = "laboratory")]
 mod printed;
 mod profile;
+mod progress;
 mod remote;
 mod serve;
 #[cfg(feature = "laboratory")]
@@ -62,6 +63,8 @@ enum Command {
     Scan(data::ScanArguments),
     Changes(data::ChangesArguments),
     Query(data::QueryArguments),
+    Export(data::ExportArguments),
+    Import(data::ImportArguments),
     Account(account::AccountArguments),
     #[cfg(feature = "laboratory")]
     Load(Box<load::LoadArguments>),
@@ -140,6 +143,8 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => data::scan(&arguments),
         Command::Changes(arguments) => data::changes(&arguments),
         Command::Query(arguments) => data::query(&arguments),
+        Command::Export(arguments) => data::export(&arguments),
+        Command::Import(arguments) => data::import(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

@@ -139,9 +139,12 @@ impl Answer {
     /// takes.
     pub(crate) fn failure(&self, right: &str) -> Failure {
         let shown = &self.body[..self.body.len().min(ERROR_BYTES_MAX)];
-        let text = String::from_utf8_lossy(shown);
-        let (text, hint) = (text.trim(), hint(self.status, right));
-        Failure::work(format!("the server answered {}: {text}{hint}", self.status))
+        Failure::work(self.refusal(String::from_utf8_lossy(shown).trim(), right))
+    }
+
+    /// The text of an answer that is not what was asked for, of which `text` says why.
+    pub(crate) fn refusal(&self, text: &str, right: &str) -> String {
+        format!("the server answered {}: {text}{}", self.status, hint(self.status, right))
     }
 }
 

@@ -4,6 +4,8 @@
 mod common;
 #[path = "operate/data.rs"]
 mod data;
+#[path = "operate/transfer.rs"]
+mod transfer;
 #[path = "operate/unix.rs"]
 mod unix;
 
@@ -212,6 +214,7 @@ fn shells_get_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let output = run(&["completions", shell]);
         assert!(done(&output).contains("print-config"), "{shell}");
+        assert!(done(&output).contains("on-duplicate"), "{shell}");
     }
 }
 
@@ -220,7 +223,14 @@ fn each_command_has_a_manual_page() {
     let folder = TempDir::new().unwrap();
     let pages = folder.path().join("man1");
     done(&run(&["man", pages.to_str().unwrap()]));
-    for name in ["pellucid", "pellucid-serve", "pellucid-get", "pellucid-account-token-add"] {
+    for name in [
+        "pellucid",
+        "pellucid-serve",
+        "pellucid-get",
+        "pellucid-export",
+        "pellucid-import",
+        "pellucid-account-token-add",
+    ] {
         let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(".TH "), "{name}");
     }

@@ -8,9 +8,9 @@ use clap::Args;
 use pellucid_client::http::Question;
 use serde_json::{Map, Value};
 
-use super::scan::show;
+use super::out::Out;
 use super::table::TableArgument;
-use super::{Out, PATIENCE, unwritable};
+use super::{DATABASE, PATIENCE};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded};
 
@@ -79,7 +79,7 @@ impl ChangesArguments {
         match &self.collection {
             None => self.table.grant("read"),
             Some(name) => {
-                let database = self.database.as_deref().unwrap_or("_system");
+                let database = self.database.as_deref().unwrap_or(DATABASE);
                 format!("database/{database}/{name}=read")
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     let path = arguments.path();
     let patience = if arguments.follow { FOLLOWED_PATIENCE } else { PATIENCE };
     let asked = Question { patience, ..Question::get(&path) };
-    let (mut out, mut pending) = (Out::begin(), Vec::new());
+    let (mut out, mut pending) = (Out::standard(), Vec::new());
     let (mut is_read, mut lost) = (true, None);
     let answered = remote.ask_in_pieces(&asked, &mut |status, body| {
         if status == 200 {
@@ -140,7 +140,7 @@ fn write_lines(
         text.push(b'\n');
     }
     pending.drain(..=end);
-    out.write_now(&text).map_err(|error| unwritable(error).text)
+    out.write_now(&text)
 }
 
 /// The line with its bytes as text, where they are text. The keys of documents are text already.
@@ -150,7 +150,13 @@ fn shown(line: Map<String, Value>) -> Result<Map<String, Value>, base64::DecodeE
     for (name, value) in line {
         match (&*name, &value) {
             ("key" | "value", Value::String(text)) if !is_document => {
-                show(&name, STANDARD.decode(text)?, &mut shown);
+                match String::from_utf8(STANDARD.decode(text)?) {
+                    Ok(text) => shown.insert(name, text.into()),
+                    Err(error) => {
+                        let base64 = STANDARD.encode(error.as_bytes());
+                        shown.insert(format!("{name}_base64"), base64.into())
+                    }
+                };
             }
             _ => {
                 shown.insert(name, value);

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
+use super::out::Out;
 use super::table::TableArgument;
-use super::{CONDITION_CODE, MISSING_CODE, Out, PATIENCE, unwritable};
+use super::{CONDITION_CODE, MISSING_CODE, PATIENCE};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded, question};
 
@@ -83,7 +84,7 @@ pub(crate) struct DeleteArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Survives {
+pub(super) enum Survives {
     /// Nothing.
     Memory,
     /// The end of the process.
@@ -100,7 +101,7 @@ struct Condition {
 }
 
 impl Survives {
-    fn parameter(this: Option<Survives>) -> &'static str {
+    pub(super) fn parameter(this: Option<Survives>) -> &'static str {
         match this {
             None => "",
             Some(Survives::Memory) => "&sync=memory",
@@ -136,10 +137,10 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let path = path_of(&arguments.key, &arguments.table)?;
     let asked = Question { patience: PATIENCE, ..Question::get(&path) };
-    let mut out = Out::begin();
+    let mut out = Out::standard();
     let answer = remote.ask_in_pieces(&asked, &mut |status, body| {
         if status == 200 {
-            out.write(body).map_err(|error| unwritable(error).text)?;
+            out.write(body)?;
             body.clear();
         }
         Ok(())
@@ -196,7 +197,7 @@ impl PutArguments {
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Failure {
+pub(super) fn unreadable(name: &str, error: &io::Error) -> Failure {
     Failure::work(format!("cannot read {name}: {error}"))
 }
 

@@ -22,15 +22,46 @@ pub(crate) fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
 pub(crate) fn attribute<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut rest = object.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
     while rest != b"}" {
-        let (key, after) = first_value(rest)?;
-        let (value, after) = first_value(after.trim_ascii_start().strip_prefix(b":")?)?;
-        if serde_json::from_slice::<String>(key).ok()? == name {
-            return Some(value);
+        let (member, after) = first_member(rest)?;
+        if serde_json::from_slice::<String>(member.name).ok()? == name {
+            return Some(member.value);
         }
-        rest = after.trim_ascii_start();
-        rest = rest.strip_prefix(b",").unwrap_or(rest).trim_ascii_start();
+        rest = after;
     }
     None
+}
+
+/// An attribute of an object as it is written, its name with the quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// The attributes of an object, in order.
+pub(crate) fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
+    let mut rest = object.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
+    let mut members = Vec::new();
+    while rest != b"}" {
+        let (member, after) = first_member(rest)?;
+        members.push(member);
+        rest = after;
+    }
+    Some(members)
+}
+
+/// The text is a value of JSON, and nothing is around it.
+pub(crate) fn is_json(text: &[u8]) -> bool {
+    text.trim_ascii().len() == text.len() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+/// The attribute that the rest of an object begins with, and what is behind it.
+fn first_member(rest: &[u8]) -> Option<(Member<'_>, &[u8])> {
+    let (name, after) = first_value(rest)?;
+    let (value, after) = first_value(after.trim_ascii_start().strip_prefix(b":")?)?;
+    let after = after.trim_ascii_start();
+    let after = after.strip_prefix(b",").unwrap_or(after).trim_ascii_start();
+    Some((Member { name, value }, after))
 }
 
 /// The value that the text begins with, and what is behind it.
@@ -56,6 +87,22 @@ mod tests {
         assert_eq!(elements(b"[ ]").unwrap().len(), 0);
         for broken in [&b"[1"[..], b"[1 2", b"{}", b"", b"[,]x"] {
             assert_eq!(elements(broken), None, "{broken:?}");
+        }
+        let of = |name, value| Member { name, value };
+        let all = [of(&br#""\"}""#[..], &b"{}"[..]), of(br#""b""#, b"1e5")];
+        assert_eq!(members(br#"{"\"}" :{} , "b":1e5}"#).unwrap(), all);
+        for broken in [&b"{"[..], b"[]", br#"{"a"}"#, br#"{"a":1"#, br#"{"a":}"#] {
+            assert_eq!(members(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_json_are_told_from_text() {
+        for json in ["0", "-1.5e3", "true", "null", "\"\"", "[1, {}]", "{\"a\":[[]]}"] {
+            assert!(is_json(json.as_bytes()), "{json}");
+        }
+        for text in ["", " 1", "1 ", "01", "1,2", "True", "nan", "+1", "a", "\"", "1 2", "{"] {
+            assert!(!is_json(text.as_bytes()), "{text}");
         }
     }
 }

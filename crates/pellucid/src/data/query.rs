@@ -4,20 +4,13 @@ use std::io::{Read, stdin};
 use std::time::Duration;
 
 use clap::Args;
-use pellucid_client::http::Question;
 use serde_json::{Map, Value, json};
 
-use super::json::{attribute, elements};
-use super::{Out, unwritable};
+use super::out::Out;
+use super::results::{Asked, BATCH_RESULTS};
+use super::{DATABASE, RUNTIME_SECONDS};
 use crate::Failure;
-use crate::remote::{Answer, Remote, ServerAddress, encoded, question};
-
-/// Results that one answer brings.
-const BATCH_RESULTS: u32 = 1_000;
-/// The time for which a query may run before its first result, unless said otherwise.
-const RUNTIME_SECONDS: u64 = 3_600;
-/// The database that is asked unless said otherwise.
-const DATABASE: &str = "_system";
+use crate::remote::ServerAddress;
 
 /// Run a query (AQL) and write its results as JSON, one a line.
 ///
@@ -76,53 +69,14 @@ pub(crate) fn query(arguments: &QueryArguments) -> Result<(), Failure> {
         "batchSize": BATCH_RESULTS,
     });
     let patience = Duration::from_secs(arguments.patience);
-    let path = format!("/_db/{}/_api/cursor", encoded(&arguments.database));
-    let mut answer = ask(&remote, "POST", &path, asked.to_string().as_bytes(), patience)?;
-    let mut out = Out::begin();
-    loop {
-        let is_read = write_results(&answer.body, &mut out)?;
-        let next = attribute(&answer.body, "hasMore") == Some(b"true");
-        if !next {
-            return out.end();
+    let database = Asked { remote: &remote, database: &arguments.database, patience };
+    let mut out = Out::standard();
+    database.results(&asked, &mut |results| {
+        let mut text = results.join(&b'\n');
+        if !results.is_empty() {
+            text.push(b'\n');
         }
-        let id = attribute(&answer.body, "id");
-        let id = id.and_then(|id| serde_json::from_slice::<String>(id).ok());
-        let id = id.ok_or_else(malformed)?;
-        let path = format!("{path}/{}", encoded(id));
-        if !is_read {
-            // The cursor would hold its memory until it is too old.
-            ask(&remote, "DELETE", &path, b"", patience)?;
-            return Ok(());
-        }
-        answer = ask(&remote, "POST", &path, b"", patience)?;
-    }
-}
-
-fn ask(
-    remote: &Remote,
-    method: &str,
-    path: &str,
-    body: &[u8],
-    patience: Duration,
-) -> Result<Answer, Failure> {
-    let asked = Question { ..question(method, path, body, patience) };
-    let answer = remote.ask(&asked)?;
-    if (200..300).contains(&answer.status) {
-        return Ok(answer);
-    }
-    Err(answer.failure("database/NAME=read"))
-}
-
-/// Writes the results of an answer; false if nobody reads.
-fn write_results(body: &[u8], out: &mut Out) -> Result<bool, Failure> {
-    let results = attribute(body, "result").and_then(elements).ok_or_else(malformed)?;
-    let mut text = results.join(&b'\n');
-    if !results.is_empty() {
-        text.push(b'\n');
-    }
-    out.write(&text).map_err(unwritable)
-}
-
-fn malformed() -> Failure {
-    Failure::work("the server's answer is no batch of results; is it Pellucid?")
+        out.write(&text).map_err(Failure::work)
+    })?;
+    out.end()
 }

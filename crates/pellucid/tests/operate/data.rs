@@ -10,12 +10,12 @@ use super::common::tls::{certificate, write_private};
 use super::common::{Serving, pellucid, run, text};
 use super::{account, done};
 
-fn url(server: &Serving) -> String {
+pub(super) fn url(server: &Serving) -> String {
     format!("http://{}", server.address)
 }
 
 /// Runs a command that reads `input`.
-fn feed(arguments: &[&str], input: &[u8]) -> Output {
+pub(super) fn feed(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = pellucid(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -23,7 +23,7 @@ fn feed(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn fails(arguments: &[&str], code: i32, cure: &str) {
+pub(super) fn fails(arguments: &[&str], code: i32, cure: &str) {
     let output = run(arguments);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
@@ -31,7 +31,7 @@ fn fails(arguments: &[&str], code: i32, cure: &str) {
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
 }
 
-fn lines(output: &Output) -> Vec<Value> {
+pub(super) fn lines(output: &Output) -> Vec<Value> {
     done(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

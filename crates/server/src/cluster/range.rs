@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use pellucid_cluster::RangePages;
+use pellucid_cluster::{MergedEntry, RangePages};
 use pellucid_http::Ticket;
-use pellucid_store::{KEY_LENGTH_MAX, Object, Range, Scan};
+use pellucid_store::{KEY_LENGTH_MAX, Range, Scan};
 use pellucid_thread::Mutex;
 
 use super::links::Links;
@@ -24,8 +24,10 @@ struct Merged {
     pages: Arc<Mutex<RangePages>>,
     scan: Box<dyn Scan>,
     /// The entry of this node that comes next.
-    own: Option<(Vec<u8>, Object)>,
+    own: Option<MergedEntry>,
     own_is_over: bool,
+    /// Of the entry that was returned last.
+    expires_at_ms: Option<u64>,
 }
 
 impl Entries for Merged {
@@ -36,7 +38,9 @@ impl Entries for Merged {
     fn next(&mut self) -> Result<NextEntry<'_>, String> {
         if self.own.is_none() && !self.own_is_over {
             let entry = Scan::next(&mut *self.scan).map_err(|error| error.to_string())?;
-            self.own = entry.map(|(key, object)| (key.to_vec(), object));
+            let entry = entry.map(|(key, object)| (key.to_vec(), object));
+            let expires_at_ms = self.scan.expires_at_ms();
+            self.own = entry.map(|(key, object)| MergedEntry { key, object, expires_at_ms });
             self.own_is_over = self.own.is_none();
         }
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,17 +50,25 @@ impl Entries for Merged {
         let other = match (pages.next(), &self.own) {
             (None, _) => None,
             (Some((node, _)), None) => Some(node),
-            (Some((node, key)), Some((own, _))) => {
-                let own = own.as_slice();
+            (Some((node, key)), Some(own)) => {
+                let own = own.key.as_slice();
                 let is_first = if pages.is_reverse() { key > own } else { key < own };
                 is_first.then_some(node)
             }
         };
         let entry = match other {
-            Some(node) => pages.take(node).map(|entry| (entry.key, entry.object)),
+            Some(node) => pages.take(node),
             None => self.own.take(),
         };
-        Ok(entry.map_or(NextEntry::Over, |(key, object)| NextEntry::Here(Cow::Owned(key), object)))
+        let Some(MergedEntry { key, object, expires_at_ms }) = entry else {
+            return Ok(NextEntry::Over);
+        };
+        self.expires_at_ms = expires_at_ms;
+        Ok(NextEntry::Here(Cow::Owned(key), object))
+    }
+
+    fn expires_at_ms(&self) -> Option<u64> {
+        self.expires_at_ms
     }
 }
 
@@ -87,7 +99,7 @@ pub(super) fn merged_range(
     let pages = RangePages::new(links.nodes(), Some(own), start, end, reverse, entries_max);
     let pages = Arc::new(Mutex::new(pages));
     links.follow_range(ticket, &pages);
-    let merged = Merged { pages, scan, own: None, own_is_over: false };
+    let merged = Merged { pages, scan, own: None, own_is_over: false, expires_at_ms: None };
     let body = RangeBody::new(merged, form, left, &entities.log);
     Ok(Reply::streamed(form.content_type(), body))
 }

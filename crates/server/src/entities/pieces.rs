@@ -67,6 +67,13 @@ impl Entries for StoreEntries {
         }
     }
 
+    fn expires_at_ms(&self) -> Option<u64> {
+        match self {
+            StoreEntries::Keys(_) => None,
+            StoreEntries::Range(scan) => scan.expires_at_ms(),
+        }
+    }
+
     fn read_ns(&self) -> Option<u64> {
         match self {
             StoreEntries::Keys(reads) => reads.read_ns(),

@@ -96,6 +96,12 @@ pub(crate) trait Entries: Send {
     /// See [`Entries::Error`].
     fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
 
+    /// The expiry of the last entry, in milliseconds since the Unix epoch; nothing for never, or if
+    /// its store does not say.
+    fn expires_at_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// The time that the last entry took, if its reader wants to know.
     fn read_ns(&self) -> Option<u64> {
         None
@@ -127,6 +133,7 @@ pub(crate) struct RangeBody<E> {
 
 struct OpenEntry {
     object: Object,
+    expires_at_ms: Option<u64>,
     sent: usize,
 }
 
@@ -155,18 +162,25 @@ impl<E: Entries> RangeBody<E> {
             if self.left == 0 {
                 return Ok(Filled::Last);
             }
-            match self.entries.next()? {
+            let found = match self.entries.next()? {
                 NextEntry::Over => return Ok(Filled::Last),
                 NextEntry::NotHere => return Ok(Filled::Waiting),
                 NextEntry::Here(key, object) => {
                     write_key(out, self.form, &key);
-                    self.open = Some(OpenEntry { object, sent: 0 });
+                    Some(object)
                 }
                 NextEntry::Absent(key) => {
                     out.extend_from_slice(b"{\"key\":\"");
                     write_base64(out, &key);
                     out.extend_from_slice(b"\",\"found\":false");
-                    write_end(out, self.entries.read_ns());
+                    None
+                }
+            };
+            match found {
+                None => write_end(out, self.entries.read_ns()),
+                Some(object) => {
+                    let expires_at_ms = self.entries.expires_at_ms();
+                    self.open = Some(OpenEntry { object, expires_at_ms, sent: 0 });
                 }
             }
             self.left -= 1;
@@ -229,6 +243,9 @@ impl OpenEntry {
         if is_over && form == Form::Ndjson {
             let sequence = self.object.head.sequence;
             out.extend_from_slice(format!("\",\"etag\":\"\\\"{sequence}\\\"\"").as_bytes());
+            if let Some(expires_at_ms) = self.expires_at_ms {
+                out.extend_from_slice(format!(",\"expires_at_ms\":{expires_at_ms}").as_bytes());
+            }
         }
         is_over
     }

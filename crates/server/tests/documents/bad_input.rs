@@ -127,6 +127,24 @@ fn a_large_import_is_one_request() {
     assert_eq!(client.get("/_api/collection/c/count").json()["count"], 10_001);
 }
 
+/// One document undid all, and nobody was told which.
+#[test]
+fn an_import_that_is_undone_says_which_document_is_to_blame() {
+    let (_server, mut client) = with_collection();
+    let target = "/_api/import?collection=c&type=documents&complete=true";
+    let lines = "{\"_key\":\"a\"}\n\n{\"_key\":\"kept\"}\n";
+    for (details, said) in [
+        ("", "unique constraint violated"),
+        ("&details=true", "at position 2: unique constraint violated"),
+    ] {
+        let answer = client.call("POST", &format!("{target}{details}"), &[], lines);
+        assert_eq!(number(&answer), (409, 1210));
+        assert_eq!(answer.json()["errorMessage"], said);
+    }
+    assert_eq!(client.get("/_api/document/c/a").status, 404);
+    is_as_it_was(&mut client);
+}
+
 #[test]
 fn queries_of_megabytes_are_answered_or_refused_by_name() {
     let (_server, mut client) = with_collection();

@@ -131,6 +131,27 @@ fn framed_output_gives_every_entry_back_whatever_its_bytes() {
     assert_eq!(client.get(&target).text(), "a\nb\n");
 }
 
+/// Whoever copied a range made all of it last forever.
+#[test]
+fn a_line_says_when_its_entry_is_gone() {
+    let running = start();
+    let mut client = running.client();
+    let now_ms = || {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        u64::try_from(since.as_millis()).unwrap()
+    };
+    let before_ms = now_ms();
+    assert_eq!(client.put(&format!("{}&ttl=600", entity("a")), "x").status, 201);
+    assert_eq!(client.put(&entity("b"), "y").status, 201);
+    let after_ms = now_ms();
+    let answer = client.call("GET", "/v0/entities?start=a", &[NDJSON], b"");
+    let lines: Vec<serde_json::Value> =
+        answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expires_at_ms = lines[0]["expires_at_ms"].as_u64().unwrap();
+    assert!((before_ms + 600_000..=after_ms + 600_000).contains(&expires_at_ms), "{}", lines[0]);
+    assert_eq!(lines[1].get("expires_at_ms"), None);
+}
+
 #[test]
 fn deleted_entries_are_in_no_range() {
     let running = letters();

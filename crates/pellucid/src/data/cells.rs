@@ -1,0 +1,87 @@
+//! Values of JSON as cells of a table, from which the same values can be read again.
+//!
+//! A cell that is a value of JSON is that value, and any other is a text. So a text that would be
+//! taken for a value, as `5` or `true`, stands in quotes, as JSON has them; and so does the empty
+//! text, since an empty cell is no value at all. Attributes that are always texts, as `_key`, stand
+//! as they are.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::json::is_json;
+
+/// Attributes that are always texts.
+const TEXTS: [&str; 5] = ["_key", "_id", "_rev", "_from", "_to"];
+
+/// The cell of an attribute's value; nothing if it is no JSON.
+pub(super) fn cell_of<'a>(name: &str, value: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    if !value.starts_with(b"\"") {
+        return Some(Cow::Borrowed(value));
+    }
+    let text = serde_json::from_slice::<String>(value).ok()?;
+    let is_plain = TEXTS.contains(&name) || !text.is_empty() && !is_json(text.as_bytes());
+    Some(if is_plain { Cow::Owned(text.into_bytes()) } else { Cow::Borrowed(value) })
+}
+
+/// Appends the value of an attribute's cell, which is not empty. If it `infers`, a cell that is a
+/// value of JSON is that value; else all are texts.
+pub(super) fn write_value(
+    name: &str,
+    cell: &[u8],
+    infers: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let text = std::str::from_utf8(cell).map_err(|_| format!("`{name}` is no UTF-8"))?;
+    if !infers || TEXTS.contains(&name) || !is_json(cell) {
+        out.extend_from_slice(Value::from(text).to_string().as_bytes());
+        return Ok(());
+    }
+    // Between the parts of a value there may be line ends, and a document is one line.
+    let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    out.extend(cell.iter().map(|byte| if is_line_end(byte) { b' ' } else { *byte }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_from_their_cells() {
+        for (value, cell) in [
+            ("1.50", "1.50"),
+            ("null", "null"),
+            (r#"{"a":[1,"x"]}"#, r#"{"a":[1,"x"]}"#),
+            (r#""plain""#, "plain"),
+            (r#""a\nb""#, "a\nb"),
+            (r#""0123""#, "0123"),
+            (r#""12""#, r#""12""#),
+            (r#""true""#, r#""true""#),
+            (r#""""#, r#""""#),
+            (r#""[]""#, r#""[]""#),
+            (r#"" 12""#, " 12"),
+            (r#""\"x\"""#, r#""\"x\"""#),
+        ] {
+            let made = cell_of("a", value.as_bytes()).unwrap();
+            assert_eq!(&*made, cell.as_bytes(), "{value}");
+            let mut read = Vec::new();
+            write_value("a", &made, true, &mut read).unwrap();
+            assert_eq!(read, value.as_bytes(), "{cell}");
+        }
+        assert_eq!(&*cell_of("_key", br#""12""#).unwrap(), b"12");
+    }
+
+    #[test]
+    fn cells_are_texts_unless_asked_otherwise() {
+        let read = |name: &str, cell: &[u8], infers| {
+            let mut out = b",".to_vec();
+            write_value(name, cell, infers, &mut out).map(|()| String::from_utf8(out).unwrap())
+        };
+        assert_eq!(read("a", b"5", false).unwrap(), r#","5""#);
+        assert_eq!(read("a", b"5", true).unwrap(), ",5");
+        assert_eq!(read("_key", b"5", true).unwrap(), r#","5""#);
+        assert_eq!(read("a", b"[1,\n2]", true).unwrap(), ",[1, 2]");
+        assert!(read("a", b"\xff", true).unwrap_err().contains("`a` is no UTF-8"));
+    }
+}

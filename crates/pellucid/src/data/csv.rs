@@ -1,0 +1,189 @@
+//! Rows of cells as RFC 4180 has them: commas between cells, quotes around those that need them.
+
+use csv_core::{ReadRecordResult, Reader};
+
+/// Bytes that a row may have: values up to 384 MiB in base64.
+const ROW_BYTES_MAX: usize = 512 << 20;
+/// Room for bytes of cells at first.
+const FIRST_BYTES: usize = 4 << 10;
+/// Room for cells at first.
+const FIRST_CELLS: usize = 16;
+
+/// Appends a row.
+pub(super) fn write_row(cells: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
+    for (place, cell) in cells.iter().map(AsRef::as_ref).enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        let is_special = |byte: &u8| matches!(byte, b'"' | b',' | b'\n' | b'\r');
+        // A row of one empty cell would be an empty line, which is no row.
+        if cell.iter().any(is_special) || cell.is_empty() && cells.len() == 1 {
+            out.push(b'"');
+            for byte in cell {
+                if *byte == b'"' {
+                    out.push(b'"');
+                }
+                out.push(*byte);
+            }
+            out.push(b'"');
+        } else {
+            out.extend_from_slice(cell);
+        }
+    }
+    out.push(b'\n');
+}
+
+/// The cells of a row.
+#[derive(Default)]
+pub(super) struct Cells {
+    bytes: Vec<u8>,
+    /// The end of each cell in `bytes`.
+    ends: Vec<usize>,
+    /// Bytes and cells that are in use.
+    bytes_used: usize,
+    cells_used: usize,
+}
+
+impl Cells {
+    pub(super) fn len(&self) -> usize {
+        self.cells_used
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = &self.ends[..self.cells_used];
+        let begins = std::iter::once(&0).chain(ends);
+        begins.zip(ends).map(|(begin, end)| &self.bytes[*begin..*end])
+    }
+}
+
+/// Makes rows of lines. A row may have several, where there are line ends between quotes.
+pub(super) struct RowReader {
+    reader: Reader,
+    cells: Cells,
+    /// A row has begun.
+    is_within: bool,
+}
+
+impl RowReader {
+    pub(super) fn new() -> RowReader {
+        RowReader { reader: Reader::new(), cells: Cells::default(), is_within: false }
+    }
+
+    /// A row has begun and is not complete.
+    pub(super) fn is_within(&self) -> bool {
+        self.is_within
+    }
+
+    /// The cells of the row that is complete.
+    pub(super) fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
+    /// Takes a line with its end, or the rest of one; says how much of it was taken, and whether a
+    /// row is complete with it.
+    pub(super) fn take(&mut self, line: &[u8]) -> Result<(usize, bool), String> {
+        let mut taken = 0;
+        if !self.is_within {
+            // Empty lines are no rows, and the end of a row may be two bytes.
+            taken = line.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            (self.cells.bytes_used, self.cells.cells_used) = (0, 0);
+        }
+        // Nothing at all would be the end of the input to the reader.
+        while taken < line.len() {
+            self.is_within = true;
+            let Cells { bytes, ends, bytes_used, cells_used } = &mut self.cells;
+            let (bytes_free, ends_free) = (&mut bytes[*bytes_used..], &mut ends[*cells_used..]);
+            let (result, read, written, ended) =
+                self.reader.read_record(&line[taken..], bytes_free, ends_free);
+            taken += read;
+            *bytes_used += written;
+            *cells_used += ended;
+            match result {
+                ReadRecordResult::Record => {
+                    self.is_within = false;
+                    return Ok((taken, true));
+                }
+                ReadRecordResult::OutputFull => {
+                    if bytes.len() > ROW_BYTES_MAX {
+                        return Err(format!(
+                            "a row is longer than {ROW_BYTES_MAX} bytes: is a quote not closed?"
+                        ));
+                    }
+                    bytes.resize((bytes.len() * 2).max(FIRST_BYTES), 0);
+                }
+                ReadRecordResult::OutputEndsFull => {
+                    ends.resize((ends.len() * 2).max(FIRST_CELLS), 0);
+                }
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+            }
+        }
+        Ok((taken, false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_of(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
+        let (mut reader, mut rows) = (RowReader::new(), Vec::new());
+        for mut line in text.split_inclusive(|byte| *byte == b'\n') {
+            while !line.is_empty() {
+                let (taken, is_row) = reader.take(line).unwrap();
+                if is_row {
+                    rows.push(reader.cells().iter().map(<[u8]>::to_vec).collect());
+                    assert_eq!(reader.cells().len(), reader.cells().iter().count());
+                }
+                line = &line[taken..];
+            }
+        }
+        assert!(!reader.is_within(), "{}", text.escape_ascii());
+        rows
+    }
+
+    #[test]
+    fn rows_that_are_written_are_read() {
+        let long = vec![b'x'; 3 * FIRST_BYTES];
+        let many = vec![&b"\""[..]; 5 * FIRST_CELLS];
+        let rows: [&[&[u8]]; 8] = [
+            &[b"a", b"b"],
+            &[b"", b""],
+            &[b""],
+            &[b"\"", b"\"\"x\"", b",", b"a\"b"],
+            &[b"\n", b"\r\n\r", b"x\ny", b" "],
+            &["ü€\u{1f600}".as_bytes(), b"\0\xff\xfe"],
+            &[&long, b"1"],
+            &many,
+        ];
+        let mut text = Vec::new();
+        for row in rows {
+            write_row(row, &mut text);
+        }
+        let expected = rows.map(|row| row.iter().map(|cell| cell.to_vec()).collect::<Vec<_>>());
+        assert_eq!(rows_of(&text), expected);
+    }
+
+    #[test]
+    fn lines_end_in_any_way_and_empty_ones_are_no_rows() {
+        let row = |cells: &[&str]| cells.iter().map(|cell| cell.as_bytes().to_vec()).collect();
+        let rows: [Vec<Vec<u8>>; 3] = [row(&["a", "b"]), row(&["1", "2 \"x\""]), row(&["", "3"])];
+        for text in [
+            "a,b\n1,2 \"x\"\n,3\n",
+            "a,b\r\n\r\n1,2 \"x\"\r\n,3\r\n\n\n",
+            "\n\na,b\r1,2 \"x\"\r,3\r",
+            "\u{feff}a,b\n\"1\",\"2 \"\"x\"\"\"\n\"\",\"3\"\n",
+        ] {
+            assert_eq!(rows_of(text.as_bytes()), rows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_its_end_is_not_complete() {
+        for (text, is_row_with_end) in [("a,b", true), ("a,\"b", false), ("a,\"b\"", true)] {
+            let mut reader = RowReader::new();
+            assert_eq!(reader.take(text.as_bytes()), Ok((text.len(), false)));
+            assert!(reader.is_within());
+            assert_eq!(reader.take(b"\n"), Ok((1, is_row_with_end)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `pellucid export`: all entities of a server, or all documents of a collection, as a file.
+
+mod documents;
+mod entities;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::DATABASE;
+use super::format::Format;
+use super::out::Out;
+use super::table::TableArgument;
+use crate::Failure;
+use crate::progress::Progress;
+use crate::remote::ServerAddress;
+
+/// Write all entities of a server, or all documents of a collection, to a file or standard output.
+///
+/// An export is as of one moment, but for that of a cluster. `pellucid import` writes the same
+/// entities or documents to another server; their ETags and revisions are new there, and `_id` and
+/// `_rev` are left out. A file is there once all of it is.
+///
+/// CSV has the columns key, value and expires_at_ms; bytes that are no UTF-8 need --base64. Of
+/// documents, each attribute is a column. A cell that is a value of JSON is that value, any other
+/// is a text (`pellucid import --infer`), and an empty one is no attribute.
+///
+/// Example: pellucid export http://127.0.0.1:8080 -o entities.ndjson
+///
+/// Example: pellucid export http://127.0.0.1:8080 --collection users -o users.csv
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    #[command(flatten)]
+    table: TableArgument,
+    /// The collection whose documents are written, and not the entities.
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    collection: Option<String>,
+    /// The collection's database [default: _system].
+    #[arg(long, value_name = "NAME", requires = "collection")]
+    database: Option<String>,
+    /// The form [default: as the file's name ends, else lines of JSON].
+    #[arg(long)]
+    format: Option<Format>,
+    /// The file [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write all keys and values in base64, and not only those that are no UTF-8.
+    #[arg(long, conflicts_with = "collection")]
+    base64: bool,
+    /// Of a cluster: the entities of all nodes, and not only of the one that is asked.
+    #[arg(long, conflicts_with = "collection")]
+    cluster: bool,
+    /// As CSV: these attributes, and no others [default: all that any document has].
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', requires = "collection")]
+    attributes: Vec<String>,
+}
+
+/// Writes the data.
+pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
+    let ExportArguments { server, collection, output, base64, cluster, .. } = arguments;
+    let format = Format::of(arguments.format, output.as_deref());
+    if format != Format::Csv && !arguments.attributes.is_empty() {
+        return Err(Failure::usage("--attributes are the columns of --format csv"));
+    }
+    let remote = server.remote(&[])?;
+    let mut out = output.as_deref().map_or_else(|| Ok(Out::standard()), Out::file)?;
+    let mut progress = Progress::on_terminal("exported".to_owned(), output.is_none());
+    match collection {
+        None => {
+            let export = entities::Export {
+                table: &arguments.table,
+                format,
+                all_base64: *base64,
+                is_of_cluster: *cluster,
+            };
+            export.run(&remote, &mut out, &mut progress)?;
+        }
+        Some(collection) => {
+            let database = arguments.database.as_deref().unwrap_or(DATABASE);
+            let export = documents::Export { remote: &remote, database, collection };
+            match format {
+                Format::Ndjson => export.lines(&mut out, &mut progress)?,
+                Format::Csv => export.rows(&arguments.attributes, &mut out, &mut progress)?,
+            }
+        }
+    }
+    drop(progress);
+    out.end()
+}

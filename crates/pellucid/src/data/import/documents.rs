@@ -1,0 +1,264 @@
+//! Documents of a collection, written batch after batch.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::PATIENCE;
+use super::super::cells::write_value;
+use super::super::csv::Cells;
+use super::super::json::is_json;
+use super::rows::Content;
+use super::target::{Refusal, Target};
+use crate::Failure;
+use crate::remote::{Answer, Remote, encoded, question};
+
+/// The right that writing takes.
+const RIGHT: &str = "database/NAME/COLLECTION=write";
+/// The right that making a collection takes.
+const RIGHT_TO_MAKE: &str = "database/NAME=write";
+/// The numbers of errors: a collection of this name is there already, or none is; a key is there,
+/// or an index has the same values; a batch takes too much memory.
+const THERE_ALREADY: u64 = 1_207;
+const NO_COLLECTION: u64 = 1_203;
+const NOT_UNIQUE: u64 = 1_210;
+const TOO_LARGE: u64 = 32;
+/// Characters of an error's text that are shown: it may have the whole document.
+const ERROR_CHARACTERS_MAX: usize = 400;
+
+/// The effect of documents whose keys are there already.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum OnDuplicate {
+    /// The batch is refused.
+    Error,
+    /// They are merged into those that are there.
+    Update,
+    /// They take their places.
+    Replace,
+    /// They are left out.
+    Ignore,
+}
+
+/// A kind of collection.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Kind {
+    /// Documents.
+    Documents,
+    /// Edges, which have `_from` and `_to`.
+    Edges,
+}
+
+/// A collection that documents are written to.
+pub(super) struct Place<'a> {
+    pub(super) remote: &'a Remote,
+    pub(super) database: &'a str,
+    pub(super) collection: &'a str,
+}
+
+/// See the module.
+pub(super) struct Documents<'a> {
+    place: Place<'a>,
+    /// The parameters of each request, but for those of the batch.
+    parameters: String,
+    /// The names of cells, as JSON has them, and plainly.
+    names: Vec<(String, String)>,
+    infers: bool,
+    report: Report,
+}
+
+/// The server's report of what it imported.
+#[derive(Default, Deserialize)]
+struct Report {
+    created: u64,
+    errors: u64,
+    updated: u64,
+    ignored: u64,
+    #[serde(default)]
+    details: Vec<String>,
+}
+
+/// The parts of an error of the document API that people want to know.
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(rename = "errorNum")]
+    number: u64,
+    #[serde(rename = "errorMessage")]
+    message: String,
+}
+
+impl Place<'_> {
+    /// Makes the collection, if there is none.
+    pub(super) fn make(&self, kind: Kind) -> Result<(), Failure> {
+        let number = match kind {
+            Kind::Documents => 2,
+            Kind::Edges => 3,
+        };
+        let path = format!("/_db/{}/_api/collection", encoded(self.database));
+        let body = json!({ "name": self.collection, "type": number }).to_string();
+        let asked = question("POST", &path, body.as_bytes(), PATIENCE);
+        let answer = self.remote.ask(&asked)?;
+        let is_there = error_of(&answer).is_some_and(|error| error.number == THERE_ALREADY);
+        if is_there || (200..300).contains(&answer.status) {
+            return Ok(());
+        }
+        Err(answer.failure(RIGHT_TO_MAKE))
+    }
+}
+
+impl<'a> Documents<'a> {
+    /// The documents of a collection, whose attributes have these names if the input has columns.
+    pub(super) fn new(
+        place: Place<'a>,
+        on_duplicate: OnDuplicate,
+        survives_machine: bool,
+        names: &[String],
+        infers: bool,
+    ) -> Documents<'a> {
+        let effect = match on_duplicate {
+            OnDuplicate::Error => "error",
+            OnDuplicate::Update => "update",
+            OnDuplicate::Replace => "replace",
+            OnDuplicate::Ignore => "ignore",
+        };
+        let collection = encoded(place.collection);
+        let mut parameters =
+            format!("collection={collection}&type=documents&details=true&onDuplicate={effect}");
+        if survives_machine {
+            parameters += "&waitForSync=true";
+        }
+        let names = names.iter().map(|name| (Value::from(&**name).to_string(), name.clone()));
+        let names = names.collect();
+        Documents { place, parameters, names, infers, report: Report::default() }
+    }
+
+    /// The document of a row. An empty cell is no attribute.
+    fn document(&self, cells: &Cells) -> Result<Vec<u8>, String> {
+        let mut document = vec![b'{'];
+        let named = self.names.iter().zip(cells.iter());
+        for ((written, name), cell) in named.filter(|(_, cell)| !cell.is_empty()) {
+            if document.len() > 1 {
+                document.push(b',');
+            }
+            document.extend_from_slice(written.as_bytes());
+            document.push(b':');
+            write_value(name, cell, self.infers, &mut document)?;
+        }
+        document.push(b'}');
+        Ok(document)
+    }
+}
+
+impl Target for Documents<'_> {
+    /// A line of JSON.
+    type Item = Vec<u8>;
+
+    const AGAIN: &'static str = "with --on-duplicate ignore or replace, those that have a `_key` \
+                                 may be sent again without harm";
+
+    fn item(&mut self, content: &Content<'_>) -> Result<Option<Vec<u8>>, String> {
+        match content {
+            Content::Cells(cells) => self.document(cells).map(Some),
+            Content::Json(line) => {
+                let is_object = line.starts_with(b"{") && is_json(line);
+                if !is_object || std::str::from_utf8(line).is_err() {
+                    return Err("it is no JSON object".to_owned());
+                }
+                Ok(Some(line.to_vec()))
+            }
+        }
+    }
+
+    fn bytes(document: &Vec<u8>) -> usize {
+        document.len()
+    }
+
+    fn write(&mut self, documents: &[Vec<u8>]) -> Result<(), Refusal> {
+        let Place { remote, database, .. } = &self.place;
+        // One alone is all or nothing by itself.
+        let complete = if documents.len() > 1 { "&complete=true" } else { "" };
+        let path = format!("/_db/{}/_api/import?{}{complete}", encoded(database), self.parameters);
+        let body = documents.join(&b'\n');
+        let asked = question("POST", &path, &body, PATIENCE);
+        let answer = remote.ask(&asked).map_err(Refusal::unanswered)?;
+        if answer.status != 201 {
+            return Err(refusal(&answer));
+        }
+        let report = serde_json::from_slice::<Report>(&answer.body).map_err(|error| {
+            let text = format!("the server's answer is no report of an import: {error}");
+            Refusal { text, place: None, is_undone: false }
+        })?;
+        if report.errors > 0 {
+            let text = report.details.first().map_or("it is refused", String::as_str);
+            let (place, text) = placed(text);
+            return Err(Refusal { text: shown(text), place, is_undone: true });
+        }
+        self.report.created += report.created;
+        self.report.updated += report.updated;
+        self.report.ignored += report.ignored;
+        Ok(())
+    }
+
+    fn summary(&self) -> String {
+        let Report { created, updated, ignored, .. } = self.report;
+        let mut text = format!("{created} documents are new");
+        for (count, what) in [(updated, "updated or replaced"), (ignored, "were there already")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        text
+    }
+}
+
+fn error_of(answer: &Answer) -> Option<ErrorBody> {
+    serde_json::from_slice(&answer.body).ok()
+}
+
+fn refusal(answer: &Answer) -> Refusal {
+    let Some(ErrorBody { number, message }) = error_of(answer) else {
+        return Refusal::answered(answer.status, answer.failure(RIGHT).text, None);
+    };
+    let (place, message) = placed(&message);
+    let cure = match number {
+        NO_COLLECTION => ": --create documents makes it",
+        NOT_UNIQUE => ": --on-duplicate says what is done with keys that are there",
+        TOO_LARGE => ": give a smaller --batch",
+        _ => "",
+    };
+    let text = answer.refusal(&format!("{}{cure} ({number})", shown(message)), RIGHT);
+    let refusal = Refusal::answered(answer.status, text, place);
+    Refusal { is_undone: refusal.is_undone || number == TOO_LARGE, ..refusal }
+}
+
+/// The place in the batch that a text of the server's begins with, and the rest of it.
+fn placed(text: &str) -> (Option<usize>, &str) {
+    let parts = text.strip_prefix("at position ").and_then(|text| text.split_once(": "));
+    match parts.map(|(number, rest)| (number.parse::<usize>(), rest)) {
+        Some((Ok(place), rest)) => (Some(place), rest),
+        _ => (None, text),
+    }
+}
+
+/// The beginning of a text.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(ERROR_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_says_which_document_it_refuses() {
+        assert_eq!(placed("at position 7: no: way"), (Some(7), "no: way"));
+        for text in ["at position x: no", "at position 7", "no"] {
+            assert_eq!(placed(text), (None, text));
+        }
+        assert_eq!(shown("ü"), "ü");
+        let long = shown(&"ü".repeat(ERROR_CHARACTERS_MAX + 1));
+        assert_eq!(long.chars().count(), ERROR_CHARACTERS_MAX + 1);
+    }
+}

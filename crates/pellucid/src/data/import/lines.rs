@@ -1,0 +1,75 @@
+//! Lines of a file or of standard input, with their numbers.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, stdin};
+use std::path::Path;
+
+use super::super::entities::unreadable;
+use crate::Failure;
+
+/// Bytes that a line may have: values up to 384 MiB in base64.
+const LINE_BYTES_MAX: u64 = 512 << 20;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+/// The name of standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// See the module.
+pub(super) struct Lines {
+    input: Box<dyn BufRead>,
+    name: String,
+    line: Vec<u8>,
+    number: u64,
+    bytes: u64,
+}
+
+impl Lines {
+    /// The lines of a file, or of standard input for `-`.
+    pub(super) fn open(file: &Path) -> Result<Lines, Failure> {
+        if file == Path::new(STANDARD_INPUT) {
+            return Ok(Lines::new("standard input".to_owned(), Box::new(stdin().lock())));
+        }
+        let name = file.display().to_string();
+        let opened = File::open(file).map_err(|error| unreadable(&name, &error))?;
+        Ok(Lines::new(name, Box::new(BufReader::with_capacity(READ_BYTES, opened))))
+    }
+
+    pub(super) fn new(name: String, input: Box<dyn BufRead>) -> Lines {
+        Lines { input, name, line: Vec::new(), number: 0, bytes: 0 }
+    }
+
+    /// The name of what is read.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Goes to the next line; false behind the last.
+    pub(super) fn advance(&mut self) -> Result<bool, String> {
+        self.line.clear();
+        let mut bounded = Read::by_ref(&mut self.input).take(LINE_BYTES_MAX + 1);
+        let read = bounded.read_until(b'\n', &mut self.line);
+        let read = read.map_err(|error| unreadable(&self.name, &error).text)? as u64;
+        if read > LINE_BYTES_MAX {
+            let number = self.number + 1;
+            return Err(format!("line {number} is longer than {LINE_BYTES_MAX} bytes"));
+        }
+        self.bytes += read;
+        self.number += u64::from(read > 0);
+        Ok(read > 0)
+    }
+
+    /// The line, with its end if it has one.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Its number, from one.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes of all lines so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

@@ -1,0 +1,274 @@
+//! `pellucid import`: entities or documents of a file, written to a server batch after batch.
+
+mod documents;
+mod entities;
+mod lines;
+mod new_entity;
+mod rows;
+mod target;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::DATABASE;
+use super::entities::Survives;
+use super::format::Format;
+use super::table::TableArgument;
+use crate::Failure;
+use crate::progress::Progress;
+use crate::remote::{Remote, ServerAddress};
+use documents::{Documents, Kind, OnDuplicate, Place};
+use entities::Entities;
+use rows::Rows;
+use target::{Refusal, Target};
+
+/// Rows that are written at once, unless said otherwise.
+const BATCH_ROWS: u64 = 1_000;
+/// Rows that may be asked to be written at once.
+const BATCH_ROWS_MAX: u64 = 100_000;
+/// Bytes of keys and values, or of documents, that are written at once: one larger item is a batch
+/// of its own.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Write the entities or documents of a file to a server, in batches.
+///
+/// A batch is written as a whole or not at all. Where one fails, the import stops; it says which
+/// line is to blame, up to which line all is written, and goes on behind that with --skip.
+///
+/// Lines of JSON are as `pellucid scan` and `pellucid export` write them: key or key_base64, value
+/// or value_base64, and ttl (seconds) or expires_at_ms where the entity is to be gone one day. CSV
+/// has columns of these names. With --collection, each line is a document, and each column of CSV
+/// an attribute; an empty cell is none.
+///
+/// Example: pellucid import http://127.0.0.1:8080 entities.ndjson
+///
+/// Example: pellucid import http://127.0.0.1:8080 users.csv --collection users --infer
+#[derive(Args)]
+pub(crate) struct ImportArguments {
+    #[command(flatten)]
+    server: ServerAddress,
+    /// The file, or - for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    table: TableArgument,
+    /// The collection that documents are written to.
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    collection: Option<String>,
+    /// The collection's database [default: _system].
+    #[arg(long, value_name = "NAME", requires = "collection")]
+    database: Option<String>,
+    /// Make the collection, if there is none.
+    #[arg(long, value_name = "KIND", requires = "collection")]
+    create: Option<Kind>,
+    /// The form [default: as the file's name ends, else lines of JSON].
+    #[arg(long)]
+    format: Option<Format>,
+    /// Of CSV: a cell that is a value of JSON (a number, true, null, an array, …) is that value.
+    #[arg(long, requires = "collection")]
+    infer: bool,
+    /// The effect of documents whose keys are there already [default: error].
+    #[arg(long, value_name = "EFFECT", requires = "collection")]
+    on_duplicate: Option<OnDuplicate>,
+    /// Lines that are passed over, which an earlier import has written.
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    skip: u64,
+    /// Most rows that are written at once, all or none.
+    #[arg(
+        long,
+        value_name = "ROWS",
+        default_value_t = BATCH_ROWS,
+        value_parser = clap::value_parser!(u64).range(1..=BATCH_ROWS_MAX)
+    )]
+    batch: u64,
+    /// What each acknowledgement survives [default: as the server is set]. Documents take `disk`.
+    #[arg(long)]
+    sync: Option<Survives>,
+    /// Of a cluster: write the entities of each node in a batch of their own.
+    #[arg(long, conflicts_with = "collection")]
+    cluster: bool,
+}
+
+/// Writes the data.
+pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
+    let remote = arguments.server.remote(&[])?;
+    let format = Format::of(arguments.format, Some(&arguments.file));
+    if arguments.infer && format != Format::Csv {
+        return Err(Failure::usage("--infer is about the cells of --format csv"));
+    }
+    let (rows, names) = Rows::open(&arguments.file, format, arguments.skip)?;
+    let Some(collection) = &arguments.collection else {
+        let names = (format == Format::Csv).then_some(&*names);
+        let how = (arguments.sync, arguments.cluster);
+        let target = Entities::new(remote, &arguments.table, names, how)?;
+        return Import::new(arguments, rows, target).run();
+    };
+    let database = arguments.database.as_deref().unwrap_or(DATABASE);
+    let place = Place { remote: &remote, database, collection };
+    Import::new(arguments, rows, arguments.documents(place, &names)?).run()
+}
+
+impl ImportArguments {
+    fn documents<'a>(&self, place: Place<'a>, names: &[String]) -> Result<Documents<'a>, Failure> {
+        let survives_machine = match self.sync {
+            None => false,
+            Some(Survives::Disk) => true,
+            Some(Survives::Memory | Survives::Os) => {
+                let text = "--sync of documents is disk, or as the server is set";
+                return Err(Failure::usage(text));
+            }
+        };
+        if let Some(kind) = self.create {
+            place.make(kind)?;
+        }
+        let on_duplicate = self.on_duplicate.unwrap_or(OnDuplicate::Error);
+        Ok(Documents::new(place, on_duplicate, survives_machine, names, self.infer))
+    }
+}
+
+/// An import under way.
+struct Import<T: Target> {
+    rows: Rows,
+    target: T,
+    batch: Batch<T::Item>,
+    rows_max: u64,
+    /// All rows that begin in the lines up to this one are written.
+    written_to: u64,
+    written: u64,
+    progress: Progress,
+}
+
+/// Items that are written at once.
+struct Batch<I> {
+    items: Vec<I>,
+    /// The line in which each item begins.
+    lines: Vec<u64>,
+    bytes: usize,
+    /// The line in which the last row ends, which may have been no item.
+    last_line: u64,
+}
+
+impl<I> Batch<I> {
+    fn new(last_line: u64) -> Batch<I> {
+        Batch { items: Vec::new(), lines: Vec::new(), bytes: 0, last_line }
+    }
+
+    /// An item of so many bytes belongs to it. One that is larger than any batch has its own.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.items.is_empty() || self.bytes + bytes <= BATCH_BYTES_MAX
+    }
+
+    fn is_full(&self, rows_max: u64) -> bool {
+        self.items.len() as u64 >= rows_max || self.bytes >= BATCH_BYTES_MAX
+    }
+
+    fn add(&mut self, item: I, line: u64, bytes: usize) {
+        self.items.push(item);
+        self.lines.push(line);
+        self.bytes += bytes;
+    }
+
+    /// Names the line of an item, or all of them.
+    fn named(&self, place: Option<usize>) -> String {
+        match (place.and_then(|place| self.lines.get(place)), &self.lines[..]) {
+            (Some(line), _) | (None, [line]) => format!("line {line}"),
+            (None, [first, .., last]) => format!("lines {first} to {last}"),
+            (None, []) => "no line".to_owned(),
+        }
+    }
+}
+
+impl<T: Target> Import<T> {
+    fn new(arguments: &ImportArguments, rows: Rows, target: T) -> Import<T> {
+        Import {
+            rows,
+            target,
+            batch: Batch::new(arguments.skip),
+            rows_max: arguments.batch,
+            written_to: arguments.skip,
+            written: 0,
+            progress: Progress::on_terminal("imported".to_owned(), false),
+        }
+    }
+
+    fn run(mut self) -> Result<(), Failure> {
+        let outcome = self.write_all();
+        let Import { target, written_to, progress, .. } = self;
+        drop(progress);
+        match outcome {
+            Ok(()) => {
+                eprintln!("{}", target.summary());
+                Ok(())
+            }
+            Err(what) => Err(Failure::work(format!("{what}; {}", how_to_go_on(written_to)))),
+        }
+    }
+
+    fn write_all(&mut self) -> Result<(), String> {
+        while let Some(row) = self.rows.next()? {
+            let (line, last_line) = (row.first_line, row.last_line);
+            let item = self.target.item(&row.content);
+            let item = item.map_err(|what| format!("line {line}: {what}"))?;
+            if let Some(item) = item {
+                let bytes = T::bytes(&item);
+                if !self.batch.has_room(bytes) {
+                    self.write()?;
+                }
+                self.batch.add(item, line, bytes);
+            }
+            self.batch.last_line = last_line;
+            if self.batch.is_full(self.rows_max) {
+                self.write()?;
+            }
+        }
+        self.write()
+    }
+
+    /// Writes the batch, and begins the next.
+    fn write(&mut self) -> Result<(), String> {
+        let batch = &self.batch;
+        if !batch.items.is_empty() {
+            self.target.write(&batch.items).map_err(|Refusal { text, place, is_undone }| {
+                let blamed = batch.named(place);
+                if is_undone {
+                    return format!("{blamed}: {text}");
+                }
+                let unknown = format!("whether {} are written is not known", batch.named(None));
+                format!("{blamed}: {text}; {unknown}: {}", T::AGAIN)
+            })?;
+        }
+        self.written += batch.items.len() as u64;
+        self.written_to = batch.last_line;
+        self.progress.show(self.written, self.rows.bytes());
+        self.batch = Batch::new(self.written_to);
+        Ok(())
+    }
+}
+
+/// Says what is done, and what to do for the rest.
+fn how_to_go_on(written_to: u64) -> String {
+    match written_to {
+        0 => "nothing is written".to_owned(),
+        line => format!("all up to line {line} is written: go on with --skip {line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_bounded_by_rows_and_bytes() {
+        let mut batch = Batch::new(0);
+        assert!(batch.has_room(2 * BATCH_BYTES_MAX), "one item is a batch, however large");
+        batch.add("a", 3, BATCH_BYTES_MAX - 1);
+        assert!(batch.has_room(1) && !batch.has_room(2));
+        assert!(batch.is_full(1) && !batch.is_full(2));
+        assert_eq!(batch.named(None), "line 3");
+        batch.add("b", 7, 1);
+        assert!(batch.is_full(3), "by its bytes");
+        assert_eq!(batch.named(None), "lines 3 to 7");
+        assert_eq!(batch.named(Some(1)), "line 7");
+        assert_eq!(batch.named(Some(2)), "lines 3 to 7");
+    }
+}

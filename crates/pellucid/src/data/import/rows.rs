@@ -1,0 +1,236 @@
+//! Rows of an input: lines of JSON, or rows of cells under a row of names.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::super::csv::{Cells, RowReader};
+use super::super::format::Format;
+use super::lines::Lines;
+use crate::Failure;
+
+/// The mark of UTF-8 that some programs begin files with.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// See the module.
+pub(super) struct Rows {
+    lines: Lines,
+    form: Form,
+    /// Rows that begin in the lines up to this one are passed over.
+    skipped_to: u64,
+}
+
+enum Form {
+    Json,
+    Csv {
+        reader: Box<RowReader>,
+        /// Cells of a row: as many as there are names.
+        width: Option<usize>,
+        /// Bytes of the line that belong to rows before.
+        taken: usize,
+    },
+}
+
+/// A row, and the lines that it stands in.
+pub(super) struct Row<'a> {
+    pub(super) first_line: u64,
+    pub(super) last_line: u64,
+    pub(super) content: Content<'a>,
+}
+
+/// The content of a row.
+pub(super) enum Content<'a> {
+    Json(&'a [u8]),
+    Cells(&'a Cells),
+}
+
+impl Rows {
+    /// The rows of a file behind `skipped_to` lines, and the names of their cells if they have any.
+    pub(super) fn open(
+        file: &Path,
+        format: Format,
+        skipped_to: u64,
+    ) -> Result<(Rows, Vec<String>), Failure> {
+        Rows::of(Lines::open(file)?, format, skipped_to)
+    }
+
+    fn of(lines: Lines, format: Format, skipped_to: u64) -> Result<(Rows, Vec<String>), Failure> {
+        let form = match format {
+            Format::Ndjson => Form::Json,
+            Format::Csv => Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 },
+        };
+        let mut rows = Rows { lines, form, skipped_to: 0 };
+        let names = match format {
+            Format::Ndjson => Vec::new(),
+            Format::Csv => rows.names().map_err(Failure::work)?,
+        };
+        Ok((Rows { skipped_to, ..rows }, names))
+    }
+
+    /// Bytes that were read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.lines.bytes()
+    }
+
+    /// The next row, or nothing behind the last. An error names its line.
+    pub(super) fn next(&mut self) -> Result<Option<Row<'_>>, String> {
+        loop {
+            let Some(first_line) = self.advance()? else { return Ok(None) };
+            if first_line > self.skipped_to {
+                self.check_width().map_err(|what| format!("line {first_line}: {what}"))?;
+                let last_line = self.lines.number();
+                return Ok(Some(Row { first_line, last_line, content: self.content() }));
+            }
+        }
+    }
+
+    fn check_width(&self) -> Result<(), String> {
+        let Form::Csv { reader, width: Some(width), .. } = &self.form else { return Ok(()) };
+        match reader.cells().len() {
+            cells if cells == *width => Ok(()),
+            cells => Err(format!("it has {cells} cells, where the first row has {width} names")),
+        }
+    }
+
+    fn content(&self) -> Content<'_> {
+        match &self.form {
+            Form::Json => Content::Json(json_of(&self.lines)),
+            Form::Csv { reader, .. } => Content::Cells(reader.cells()),
+        }
+    }
+
+    /// Goes to the next row; says in which line it begins.
+    fn advance(&mut self) -> Result<Option<u64>, String> {
+        let Rows { lines, form, .. } = self;
+        let Form::Csv { reader, taken, .. } = form else {
+            while lines.advance()? {
+                if !json_of(lines).is_empty() {
+                    return Ok(Some(lines.number()));
+                }
+            }
+            return Ok(None);
+        };
+        let mut first_line = lines.number();
+        loop {
+            if *taken == lines.line().len() {
+                *taken = 0;
+                if !lines.advance()? {
+                    return end(reader, first_line);
+                }
+            }
+            if !reader.is_within() {
+                first_line = lines.number();
+            }
+            let row = reader.take(&lines.line()[*taken..]);
+            let (more, is_row) = row.map_err(|what| format!("line {first_line}: {what}"))?;
+            *taken += more;
+            if is_row {
+                return Ok(Some(first_line));
+            }
+        }
+    }
+
+    /// Takes the first row, which has the names.
+    fn names(&mut self) -> Result<Vec<String>, String> {
+        let name = self.lines.name().to_owned();
+        let Some(Row { first_line, content: Content::Cells(cells), .. }) = self.next()? else {
+            return Err(format!("{name} is empty: the first row of CSV has the names of columns"));
+        };
+        let text = |cell: &[u8]| std::str::from_utf8(cell).map(str::to_owned);
+        let names = cells.iter().map(text).collect::<Result<Vec<_>, _>>();
+        let names = names.map_err(|_| format!("line {first_line}: a name is no UTF-8"))?;
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(format!("line {first_line}: two columns are named `{twice}`"));
+        }
+        if let Form::Csv { width, .. } = &mut self.form {
+            *width = Some(names.len());
+        }
+        Ok(names)
+    }
+}
+
+/// The line without white space around it.
+fn json_of(lines: &Lines) -> &[u8] {
+    let line = lines.line();
+    let line = if lines.number() == 1 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
+    line.trim_ascii()
+}
+
+/// Ends the row that has begun, if one has; its last line may have no end.
+fn end(reader: &mut RowReader, first_line: u64) -> Result<Option<u64>, String> {
+    if !reader.is_within() {
+        return Ok(None);
+    }
+    match reader.take(b"\n")? {
+        (_, true) => Ok(Some(first_line)),
+        (_, false) => Err(format!("line {first_line}: a quote is not closed to the end")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Seen = Vec<(u64, u64, String)>;
+
+    fn rows(text: &'static str, format: Format, skipped_to: u64) -> Result<Rows, Failure> {
+        let lines = Lines::new("x".to_owned(), Box::new(text.as_bytes()));
+        Rows::of(lines, format, skipped_to).map(|(rows, _)| rows)
+    }
+
+    fn all(mut rows: Rows) -> Result<Seen, String> {
+        let mut all = Vec::new();
+        while let Some(Row { first_line, last_line, content }) = rows.next()? {
+            let text = match content {
+                Content::Json(line) => line.escape_ascii().to_string(),
+                Content::Cells(cells) => {
+                    let cells = cells.iter().map(|cell| cell.escape_ascii().to_string());
+                    cells.collect::<Vec<_>>().join("|")
+                }
+            };
+            all.push((first_line, last_line, text));
+        }
+        Ok(all)
+    }
+
+    fn seen(rows: &[(u64, u64, &str)]) -> Seen {
+        rows.iter().map(|(first, last, text)| (*first, *last, (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn rows_have_the_numbers_of_their_lines() {
+        let json = "\u{feff}{}\r\n\n [1] \n2";
+        let read = |text, format, skipped| all(rows(text, format, skipped).unwrap()).unwrap();
+        let expected = [(1, 1, "{}"), (3, 3, "[1]"), (4, 4, "2")];
+        assert_eq!(read(json, Format::Ndjson, 0), seen(&expected));
+        assert_eq!(read(json, Format::Ndjson, 2), seen(&expected[1..]));
+        let expected = [(3, 3, "1|2"), (4, 6, "3\\n\\n|4"), (7, 7, "5|")];
+        for csv in [
+            "a,b\n\n1,2\n\"3\n\n\",4\n5,",
+            "a,b\r\n\r\n1,2\r\n\"3\n\n\",4\r\n5,\r\n",
+            "a,b\n\n1,2\n\"3\n\n\",4\n5,\"\"",
+        ] {
+            assert_eq!(read(csv, Format::Csv, 0), seen(&expected), "{csv:?}");
+            assert_eq!(read(csv, Format::Csv, 3), seen(&expected[1..]), "{csv:?}");
+            assert_eq!(read(csv, Format::Csv, 6), seen(&expected[2..]), "{csv:?}");
+            assert_eq!(read(csv, Format::Csv, 7), seen(&[]), "{csv:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_csv_is_named_by_its_line() {
+        for (text, what) in [
+            ("", "x is empty"),
+            ("\n\n", "x is empty"),
+            ("\na,b,a\n", "line 2: two columns are named `a`"),
+            ("a\n\n\"b", "line 3: a quote is not closed"),
+            ("a,b\n1,2\n3\n", "line 3: it has 1 cells, where the first row has 2 names"),
+        ] {
+            let failed = match rows(text, Format::Csv, 0) {
+                Ok(rows) => all(rows).unwrap_err(),
+                Err(failure) => failure.text,
+            };
+            assert!(failed.contains(what), "{text:?}: {failed}");
+        }
+    }
+}

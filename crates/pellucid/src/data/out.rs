@@ -1,0 +1,127 @@
+//! The place that a command's data goes to: standard output, or a file.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::Failure;
+
+/// The beginning of the name of a file that is not complete.
+const PART_PREFIX: &str = ".pellucid-part-";
+/// The rights of a new file, of which the process's mask takes some.
+const FILE_RIGHTS: u32 = 0o666;
+
+/// See the module. The reader of a pipe may have enough before the end: that is no failure.
+pub(super) struct Out {
+    to: To,
+    name: String,
+    is_closed: bool,
+}
+
+enum To {
+    Standard(io::StdoutLock<'static>),
+    /// A file, which has its name once it is complete.
+    File(NamedTempFile, PathBuf),
+    /// What is there and no file of its own, such as a pipe or a device.
+    Special(File),
+}
+
+impl Out {
+    pub(super) fn standard() -> Out {
+        let name = "standard output".to_owned();
+        Out { to: To::Standard(stdout().lock()), name, is_closed: false }
+    }
+
+    /// A file, which is there once all of it is, and as it was if something fails.
+    pub(super) fn file(path: &Path) -> Result<Out, Failure> {
+        let name = path.display().to_string();
+        let opened = open(path).map_err(|error| Failure::work(unwritable(&name, &error)))?;
+        Ok(Out { to: opened, name, is_closed: false })
+    }
+
+    /// Writes; false if nobody reads any more.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let written = match &mut self.to {
+            To::Standard(out) => out.write_all(bytes),
+            To::File(file, _) => file.write_all(bytes),
+            To::Special(file) => file.write_all(bytes),
+        };
+        self.note(written)
+    }
+
+    /// Writes for a reader who waits for it; false if nobody reads any more.
+    pub(super) fn write_now(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let is_read = self.write(bytes)?;
+        if let To::Standard(out) = &mut self.to {
+            let flushed = out.flush();
+            return self.note(flushed);
+        }
+        Ok(is_read)
+    }
+
+    /// Ends what is complete.
+    pub(super) fn end(mut self) -> Result<(), Failure> {
+        if let To::Standard(out) = &mut self.to {
+            let flushed = out.flush();
+            self.note(flushed).map_err(Failure::work)?;
+        }
+        let Out { to: To::File(file, path), name, .. } = self else { return Ok(()) };
+        let synced = file.as_file().sync_all();
+        let kept = synced.and_then(|()| file.persist(path).map_err(|error| error.error));
+        kept.map_err(|error| Failure::work(unwritable(&name, &error)))?;
+        Ok(())
+    }
+
+    fn note(&mut self, written: io::Result<()>) -> Result<bool, String> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.is_closed = true,
+            other => other.map_err(|error| unwritable(&self.name, &error))?,
+        }
+        Ok(!self.is_closed)
+    }
+}
+
+fn open(path: &Path) -> io::Result<To> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return File::options().write(true).open(path).map(To::Special);
+    }
+    // A link stays one: the file behind it gets the data.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PART_PREFIX).permissions(Permissions::from_mode(FILE_RIGHTS));
+    let file = builder.tempfile_in(folder)?;
+    Ok(To::File(file, path))
+}
+
+fn unwritable(name: &str, error: &io::Error) -> String {
+    format!("cannot write to {name}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_its_name_once_it_is_complete() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "before").unwrap();
+        let mut out = Out::file(&path).unwrap();
+        assert!(out.write(b"after").unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        drop(out);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        let mut out = Out::file(&path).unwrap();
+        assert!(out.write(b"after").unwrap());
+        out.end().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"after");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let failure = Out::file(&folder.path().join("none/out")).err().unwrap();
+        assert!(failure.text.contains("none/out"), "{}", failure.text);
+    }
+}

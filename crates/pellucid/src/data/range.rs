@@ -1,0 +1,52 @@
+//! Ranges of entities, as a server streams them.
+
+use pellucid_client::http::Question;
+
+use super::PATIENCE;
+use super::table::TableArgument;
+use crate::Failure;
+use crate::remote::Remote;
+
+/// The least key, where a range has no start.
+pub(super) const LEAST_KEY: &[u8] = &[0];
+/// Bytes that a line of the server's may have: values up to 384 MiB.
+const LINE_BYTES_MAX: usize = 512 << 20;
+
+/// Asks for the range that the path names. `take` gets its lines as they come, one or more at a
+/// time, and says whether it wants more.
+pub(super) fn lines_of_range(
+    remote: &Remote,
+    (path, table): (&str, &TableArgument),
+    take: &mut dyn FnMut(&[u8]) -> Result<bool, String>,
+) -> Result<(), Failure> {
+    let headers = "Accept: application/x-ndjson\r\n";
+    let asked = Question { headers, patience: PATIENCE, ..Question::get(path) };
+    let (mut pending, mut is_read) = (Vec::new(), true);
+    let answered = remote.ask_in_pieces(&asked, &mut |status, body| {
+        if status != 200 {
+            return Ok(());
+        }
+        let seen = pending.len();
+        pending.append(body);
+        let Some(end) = pending[seen..].iter().rposition(|byte| *byte == b'\n') else {
+            if pending.len() > LINE_BYTES_MAX {
+                return Err(format!("an entity is longer than {LINE_BYTES_MAX} bytes in base64"));
+            }
+            return Ok(());
+        };
+        is_read = take(&pending[..seen + end])?;
+        pending.drain(..=seen + end);
+        if is_read { Ok(()) } else { Err("nobody reads the rest".to_owned()) }
+    });
+    if !is_read {
+        return Ok(());
+    }
+    let answer = answered?;
+    if answer.status != 200 {
+        return Err(answer.failure(&table.grant("read")));
+    }
+    if !pending.is_empty() {
+        return Err(Failure::work("the range ended within an entity: ask again"));
+    }
+    Ok(())
+}

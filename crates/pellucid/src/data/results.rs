@@ -1,0 +1,73 @@
+//! Results of queries, as a server gives them: batch after batch.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::json::{attribute, elements};
+use crate::Failure;
+use crate::remote::{Answer, Remote, encoded, question};
+
+/// Results that one answer brings.
+pub(super) const BATCH_RESULTS: u32 = 1_000;
+/// Bytes that one answer may have; a server ends a batch at 16 MiB, or behind one larger result.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// A database that is asked.
+pub(super) struct Asked<'a> {
+    pub(super) remote: &'a Remote,
+    pub(super) database: &'a str,
+    /// The time that an answer may take.
+    pub(super) patience: Duration,
+}
+
+impl Asked<'_> {
+    /// Runs a query, which is given as the body of its request. `take` gets the results as they
+    /// come, some at a time and each as the server wrote it, and says whether it wants more.
+    pub(super) fn results(
+        &self,
+        query: &Value,
+        take: &mut dyn FnMut(&[&[u8]]) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let path = format!("/_db/{}/_api/cursor", encoded(self.database));
+        let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
+        loop {
+            let results = attribute(&answer.body, "result").and_then(elements);
+            let is_read = take(&results.ok_or_else(malformed)?)?;
+            if attribute(&answer.body, "hasMore") != Some(b"true") {
+                return Ok(());
+            }
+            let id = attribute(&answer.body, "id");
+            let id = id.and_then(|id| serde_json::from_slice::<String>(id).ok());
+            let path = format!("{path}/{}", encoded(id.ok_or_else(malformed)?));
+            if !is_read {
+                // The cursor would hold its memory until it is too old.
+                self.ask("DELETE", &path, b"")?;
+                return Ok(());
+            }
+            answer = self.ask("POST", &path, b"")?;
+        }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+        let asked = question(method, path, body, self.patience);
+        let mut whole = Vec::new();
+        let answer = self.remote.ask_in_pieces(&asked, &mut |status, body| {
+            if (200..300).contains(&status) {
+                whole.append(body);
+            }
+            if whole.len() > ANSWER_BYTES_MAX {
+                return Err(format!("a batch of results has more than {ANSWER_BYTES_MAX} bytes"));
+            }
+            Ok(())
+        })?;
+        if (200..300).contains(&answer.status) {
+            return Ok(Answer { body: whole, ..answer });
+        }
+        Err(answer.failure("database/NAME=read"))
+    }
+}
+
+fn malformed() -> Failure {
+    Failure::work("the server's answer is no batch of results; is it Pellucid?")
+}

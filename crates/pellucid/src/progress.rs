@@ -1,0 +1,100 @@
+//! The progress of work that takes long, on standard error.
+
+use std::io::{IsTerminal, stderr, stdout};
+use std::time::{Duration, Instant};
+
+/// Entries between two lines of progress where no terminal shows it.
+const ENTRIES_PER_LINE: u64 = 100_000;
+/// The time for which a line on a terminal stays as it is.
+const DRAWN_EVERY: Duration = Duration::from_millis(100);
+/// Erases the line on a terminal.
+const ERASED: &str = "\r\x1b[K";
+
+/// Says how far work is: on a terminal all the while, in one line that is gone in the end.
+pub(crate) struct Progress {
+    /// The words before the figures.
+    what: String,
+    place: Place,
+    begun: Instant,
+    drawn: Option<Instant>,
+    /// The entries from which on there is a line again.
+    next_line: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Terminal,
+    /// A file or a pipe, which has a line now and then.
+    Lines,
+}
+
+impl Progress {
+    /// Shows on a terminal, and elsewhere a line now and then, unless it is silent.
+    pub(crate) fn everywhere(what: String, is_silent: bool) -> Progress {
+        let place = match stderr().is_terminal() {
+            _ if is_silent => Place::Nowhere,
+            true => Place::Terminal,
+            false => Place::Lines,
+        };
+        Progress::at(place, what)
+    }
+
+    /// Shows on a terminal alone. With `has_output`, standard output is not another one: what goes
+    /// there would stand in between.
+    pub(crate) fn on_terminal(what: String, has_output: bool) -> Progress {
+        let is_shown = stderr().is_terminal() && !(has_output && stdout().is_terminal());
+        Progress::at(if is_shown { Place::Terminal } else { Place::Nowhere }, what)
+    }
+
+    fn at(place: Place, what: String) -> Progress {
+        let next_line = ENTRIES_PER_LINE;
+        Progress { what, place, begun: Instant::now(), drawn: None, next_line }
+    }
+
+    /// Says that so many entries of so many bytes are done.
+    pub(crate) fn show(&mut self, entries: u64, bytes: u64) {
+        match self.place {
+            Place::Nowhere => {}
+            Place::Terminal => {
+                if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAWN_EVERY) {
+                    self.drawn = Some(Instant::now());
+                    let figures = figures(entries, bytes, self.begun.elapsed());
+                    eprint!("{ERASED}{} {figures}", self.what);
+                }
+            }
+            Place::Lines => {
+                if entries >= self.next_line {
+                    eprintln!("{} {entries} entries", self.what);
+                    self.next_line = entries + ENTRIES_PER_LINE;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn.is_some() {
+            eprint!("{ERASED}");
+        }
+    }
+}
+
+fn figures(entries: u64, bytes: u64, since: Duration) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    let seconds = since.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (per_second, rate) = (entries as f64 / seconds, mebibytes / seconds);
+    format!("{entries} entries, {mebibytes:.1} MiB, {per_second:.0}/s, {rate:.1} MiB/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_totals_and_rates() {
+        let text = figures(3_000, 6 << 20, Duration::from_secs(2));
+        assert_eq!(text, "3000 entries, 6.0 MiB, 1500/s, 3.0 MiB/s");
+    }
+}
