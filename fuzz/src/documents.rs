@@ -7,7 +7,7 @@ use pellucid_document::{
     Collection, CollectionKind, Documents, IndexDefinition, NewCollection, SYSTEM_DATABASE, TABLE,
     create_index, lookup_prefix,
 };
-use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::HandOver;
 
@@ -17,7 +17,7 @@ pub fn empty() -> Arc<Documents> {
         segment_size_bytes: 256 << 10,
         background: false,
         file_system: Arc::new(SimulatedFileSystem::new()),
-        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+        prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

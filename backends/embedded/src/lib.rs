@@ -9,6 +9,6 @@ mod store;
 
 pub use pellucid_engine::{
     EngineOptions, EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare,
-    SAMPLED_EVERY, SampledTime, StemOf, StemRule, parts,
+    SAMPLED_EVERY, SampledTime, PrefixOf, PrefixRule, parts,
 };
 pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

@@ -449,7 +449,7 @@ impl Snapshot for EmbeddedSnapshot {
 
     fn scan_prefix(&self, table: Table, prefix: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
         let scan =
-            self.snapshot.scan_stem(id(table), prefix, direction(reverse)).map_err(failure)?;
+            self.snapshot.scan_prefix(id(table), prefix, direction(reverse)).map_err(failure)?;
         Ok(Box::new(EmbeddedScan { scan, expires_at_ms: 0 }))
     }
 }

@@ -16,7 +16,7 @@ use crate::ledger::{Direction, KeyRange, Ledger, NEWEST};
 use crate::metadata_extractor::{MetadataExtractor, find_extractor};
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
-use crate::stem::StemRule;
+use crate::prefix::PrefixRule;
 use crate::table_id::{CATALOGUE_TABLE, IndexId, TableId};
 
 /// The beginning of the catalogue's key of an index. No name of a table does, because that is
@@ -41,7 +41,7 @@ pub(crate) struct Catalogue {
     /// The options of tables, as their entries need them.
     rules: Arc<TableRules>,
     metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
-    stem_rules: Vec<StemRule>,
+    prefix_rules: Vec<PrefixRule>,
 }
 
 impl Catalogue {
@@ -49,10 +49,10 @@ impl Catalogue {
     pub(crate) fn new(
         rules: Arc<TableRules>,
         metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
-        stem_rules: Vec<StemRule>,
+        prefix_rules: Vec<PrefixRule>,
     ) -> Catalogue {
         let (definitions, shapes) = (RwLock::default(), TableShapes::default());
-        Catalogue { definitions, shapes, rules, metadata_extractors, stem_rules }
+        Catalogue { definitions, shapes, rules, metadata_extractors, prefix_rules }
     }
 
     /// The definitions as they are now.
@@ -121,9 +121,9 @@ impl Catalogue {
     fn note(&self, key: &[u8], definition: &Definition) {
         self.shapes.note(definition);
         definition.note_rule(&self.rules);
-        let is_its_own = |rule: &&StemRule| rule.table.as_bytes() == key;
-        if let Some(rule) = self.stem_rules.iter().find(is_its_own) {
-            self.rules.set_stems(definition.table.0, rule.stem_of);
+        let is_its_own = |rule: &&PrefixRule| rule.table.as_bytes() == key;
+        if let Some(rule) = self.prefix_rules.iter().find(is_its_own) {
+            self.rules.set_prefixes(definition.table.0, rule.prefix_of);
         }
     }
 

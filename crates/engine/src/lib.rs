@@ -81,7 +81,7 @@ mod selection;
 mod shortage;
 mod snapshot;
 mod stats;
-mod stem;
+mod prefix;
 mod table_id;
 mod tables;
 mod tally;
@@ -117,5 +117,5 @@ pub use stats::{
     LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
     WriteFigures,
 };
-pub use stem::{StemOf, StemRule};
+pub use prefix::{PrefixOf, PrefixRule};
 pub use table_id::{IndexId, TableId};

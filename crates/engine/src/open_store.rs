@@ -82,9 +82,9 @@ impl OpenStore {
             Ledger::open(file_system, &directory, manifest, ledger_options, link)?
         };
         let ledger = Arc::new(ledger);
-        let (metadata_extractors, stem_rules) =
-            (options.metadata_extractors.clone(), options.stem_rules.clone());
-        let catalogue = Arc::new(Catalogue::new(rules, metadata_extractors, stem_rules));
+        let (metadata_extractors, prefix_rules) =
+            (options.metadata_extractors.clone(), options.prefix_rules.clone());
+        let catalogue = Arc::new(Catalogue::new(rules, metadata_extractors, prefix_rules));
         let reader = Reader::new(
             Arc::clone(&ledger),
             Arc::clone(journal.segments()),

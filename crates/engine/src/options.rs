@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ledger::LedgerOptions;
 use crate::metadata_extractor::{MetadataExtractor, check_extractors};
 use crate::rules::TableRules;
-use crate::stem::{STEM_RULES_MAX, StemRule};
+use crate::prefix::{STEM_RULES_MAX, PrefixRule};
 
 /// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
@@ -75,8 +75,8 @@ pub struct EngineOptions {
     /// The rules that tables may name to have their heads derived
     /// ([`crate::TableOptions::metadata_extractor`]).
     pub metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
-    /// The rules by which keys of some tables have stems, at most four of them.
-    pub stem_rules: Vec<StemRule>,
+    /// The rules by which keys of some tables have prefixes, at most four of them.
+    pub prefix_rules: Vec<PrefixRule>,
     /// The seed of a new store's identity, for runs that repeat themselves; otherwise random.
     pub identity_seed: Option<u64>,
 }
@@ -94,7 +94,7 @@ impl Default for EngineOptions {
             file_system: Arc::new(SystemFileSystem),
             clock: Clock::system(),
             metadata_extractors: Vec::new(),
-            stem_rules: Vec::new(),
+            prefix_rules: Vec::new(),
             identity_seed: None,
         }
     }
@@ -127,8 +127,8 @@ impl EngineOptions {
             format!("value_length_max is above {VALUE_LENGTH_HARD_MAX}")
         } else if self.batch_entries_max == 0 || self.batch_entries_max > u32::MAX as usize {
             "batch_entries_max is zero or above 32 bits".to_owned()
-        } else if self.stem_rules.len() > STEM_RULES_MAX {
-            format!("there are more than {STEM_RULES_MAX} stem_rules")
+        } else if self.prefix_rules.len() > STEM_RULES_MAX {
+            format!("there are more than {STEM_RULES_MAX} prefix_rules")
         } else if self.batch_size_max_bytes as u64 > SEGMENT_SIZE_MAX_BYTES / 2 {
             format!("batch_size_max_bytes is above {}", SEGMENT_SIZE_MAX_BYTES / 2)
         } else {
@@ -171,7 +171,7 @@ impl EngineOptions {
             merges_in_parts: self.background && processors.is_ok_and(|many| many.get() > 1),
             clock: self.clock,
             rules: Arc::clone(rules),
-            knows_stems: !self.stem_rules.is_empty(),
+            knows_prefixes: !self.prefix_rules.is_empty(),
             activity: activity.clone(),
             ..LedgerOptions::default()
         }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::compression::Compression;
-use crate::stem::{StemOf, StemRules};
+use crate::prefix::{PrefixOf, PrefixRules};
 
 /// The longest value that the ledger can hold beside the journal, in bytes: a block holds several.
 pub const HELD_VALUE_LENGTH_MAX: u32 = 1 << 10;
@@ -58,14 +58,14 @@ impl TableRule {
 /// default one.
 pub(crate) struct TableRules {
     chunks: Box<[OnceLock<Box<[AtomicU32]>>]>,
-    stems: StemRules,
+    prefixes: PrefixRules,
 }
 
 impl Default for TableRules {
     fn default() -> TableRules {
         let chunks = (usize::from(u16::MAX) + 1) / CHUNK_TABLES;
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
-        TableRules { chunks, stems: StemRules::default() }
+        TableRules { chunks, prefixes: PrefixRules::default() }
     }
 }
 
@@ -100,16 +100,16 @@ impl TableRules {
         self.chunks[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
     }
 
-    /// The stem of an internal key, if its table has a rule for that.
+    /// The prefix of an internal key, if its table has a rule for that.
     #[inline]
-    pub(crate) fn stem_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        self.stems.stem_of(key)
+    pub(crate) fn prefix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        self.prefixes.prefix_of(key)
     }
 
-    /// Sets the rule by which keys of table `table` have stems: before the first of them is known
+    /// Sets the rule by which keys of table `table` have prefixes: before the first of them is known
     /// here.
-    pub(crate) fn set_stems(&self, table: u16, stem_of: StemOf) {
-        self.stems.set(table, stem_of);
+    pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixOf) {
+        self.prefixes.set(table, prefix_of);
     }
 }
 

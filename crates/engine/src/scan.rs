@@ -63,17 +63,17 @@ impl Scan {
         Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 
-    pub(crate) fn of_stem(
+    pub(crate) fn of_prefix(
         store: Arc<OpenStore>,
         guard: Arc<SnapshotGuard>,
-        (table, stem): (TableId, &[u8]),
+        (table, prefix): (TableId, &[u8]),
         direction: Direction,
         mode: ReadMode,
     ) -> Result<Scan> {
         let mut internal = InternalKey::empty();
-        internal.set(table.0, stem)?;
-        let (stem, at) = (internal.as_bytes(), guard.sequence());
-        let ledger_scan = store.ledger.scan_stem(stem, direction.in_ledger(), at, mode)?;
+        internal.set(table.0, prefix)?;
+        let (prefix, at) = (internal.as_bytes(), guard.sequence());
+        let ledger_scan = store.ledger.scan_prefix(prefix, direction.in_ledger(), at, mode)?;
         Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 

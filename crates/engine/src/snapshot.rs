@@ -93,8 +93,8 @@ impl Snapshot {
         Scan::new(store, guard, table, (start, end), direction, mode)
     }
 
-    /// The keys of a stem, which has to be a whole one by the table's rule
-    /// ([`crate::EngineOptions::stem_rules`]): those that begin with it. It is quick whether there
+    /// The keys of a prefix, which has to be a whole one by the table's rule
+    /// ([`crate::EngineOptions::prefix_rules`]): those that begin with it. It is quick whether there
     /// are any or not, and a table without a rule answers, too.
     ///
     /// ```
@@ -103,15 +103,15 @@ impl Snapshot {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
     /// // What stands up to the colon, with it.
-    /// let stem_of = |key: &[u8]| key.iter().position(|byte| *byte == b':').map(|at| at + 1);
+    /// let prefix_of = |key: &[u8]| key.iter().position(|byte| *byte == b':').map(|at| at + 1);
     /// let options =
-    ///     EngineOptions { stem_rules: vec![StemRule { table: "by colour", stem_of }], ..options };
+    ///     EngineOptions { prefix_rules: vec![PrefixRule { table: "by colour", prefix_of }], ..options };
     /// let engine = Engine::open("/store", options)?;
     /// let table = engine.table("by colour")?;
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
     ///     engine.put(table, key.as_bytes(), b"")?;
     /// }
-    /// let mut scan = engine.snapshot().scan_stem(table, b"red:", Direction::Forward)?;
+    /// let mut scan = engine.snapshot().scan_prefix(table, b"red:", Direction::Forward)?;
     /// let mut keys = Vec::new();
     /// while let Some((key, _head)) = scan.next_head()? {
     ///     keys.push(key.to_vec());
@@ -123,9 +123,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
-    pub fn scan_stem(&self, table: TableId, stem: &[u8], direction: Direction) -> Result<Scan> {
+    pub fn scan_prefix(&self, table: TableId, prefix: &[u8], direction: Direction) -> Result<Scan> {
         let (store, guard, mode) = self.parts();
-        Scan::of_stem(store, guard, (table, stem), direction, mode)
+        Scan::of_prefix(store, guard, (table, prefix), direction, mode)
     }
 
     /// The entries of an index whose terms are selected.

@@ -14,7 +14,7 @@ use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, TABLE, lookup_prefix, part_of};
-use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_http::{
     Certificates, Endpoint, Limits, ListenAddress, Listener, Server, ServerGauge, descriptors_max,
 };
@@ -234,7 +234,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         Ok(match &options.store {
             StoreKind::Embedded => {
                 let engine = EngineOptions {
-                    stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+                    prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
                     ..EngineOptions::default()
                 };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);

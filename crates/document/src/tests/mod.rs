@@ -16,7 +16,7 @@ use pellucid_aql::{
     Execution, IndexRange, IndexRequest, KillSwitch, QueryOptions, Source, Statements, Visitor,
     number,
 };
-use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{Acknowledgement, HandOver, Store};
 use pellucid_value::{Ref, Value, json, packed};
@@ -44,7 +44,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
         file_system: Arc::new(files.clone()),
         clock: pellucid_clock::Clock::monotonic(),
         identity_seed: Some(1),
-        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+        prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions {

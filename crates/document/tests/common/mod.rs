@@ -8,7 +8,7 @@ use pellucid_document::{
     Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
     Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of, lookup_prefix,
 };
-use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, StemRule};
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, json, packed};
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ pub(crate) struct World {
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
     let engine_options = EngineOptions {
-        stem_rules: vec![StemRule { table: TABLE, stem_of: lookup_prefix }],
+        prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
         ..EngineOptions::default()
     };
     let options = EmbeddedOptions::default();

@@ -98,7 +98,7 @@ fn wanted_table(state: &State) -> Option<Arc<Table>> {
         tables.find(|table| wants(table)).cloned()
     };
     let wants_prefixes =
-        |table: &Table| state.options.knows_stems && table.directories().wants_stems(memory);
+        |table: &Table| state.options.knows_prefixes && table.directories().wants_prefixes(memory);
     find(&|table| table.directories().wants_keys(memory))
         .or_else(|| find(&wants_prefixes))
         .or_else(|| find(&|table| table.directories().wants_records(memory)))

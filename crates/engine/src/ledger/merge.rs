@@ -22,9 +22,9 @@ pub(crate) struct RunCursor {
     is_aimed: bool,
 }
 
-/// The keys that a scan by their stem is for.
-struct StemSought<'a> {
-    stem: &'a [u8],
+/// The keys that a scan by their prefix is for.
+struct PrefixSought<'a> {
+    prefix: &'a [u8],
     hash: u64,
     range: &'a KeyRange<'a>,
     direction: Direction,
@@ -47,19 +47,19 @@ impl RunCursor {
 
     /// A cursor over `tables`, at the end of what is sought where the direction begins; nothing if
     /// none of it is there. `table`, at `index`, is the first that has keys behind its beginning.
-    fn at_stem(
+    fn at_prefix(
         table: &Arc<Table>,
         index: usize,
         tables: impl FnOnce() -> Arc<[Arc<Table>]>,
-        sought: &StemSought<'_>,
+        sought: &PrefixSought<'_>,
     ) -> Result<Option<RunCursor>> {
-        if !table.directories().may_hold_stem(sought.hash) {
+        if !table.directories().may_hold_prefix(sought.hash) {
             return Ok(None);
         }
         let mut cursor = TableCursor::new(Arc::clone(table), sought.mode);
-        let is_there = cursor.seek_stem(sought.stem, sought.hash)?;
+        let is_there = cursor.seek_prefix(sought.prefix, sought.hash)?;
         if is_there == Some(false) {
-            // Its last key is behind the beginning, and so behind the stem: no other table has it.
+            // Its last key is behind the beginning, and so behind the prefix: no other table has it.
             return Ok(None);
         }
         let mut run = RunCursor::new(tables(), sought.mode);
@@ -280,18 +280,18 @@ impl Merge {
         Merge::new(sources, range, direction)
     }
 
-    /// A merge of what a version holds of the keys with the stem `stem`, which fill `range`. Where
+    /// A merge of what a version holds of the keys with the prefix `prefix`, which fill `range`. Where
     /// that is known, what has none of them is left out, and the others need no search.
-    pub(crate) fn of_stem(
+    pub(crate) fn of_prefix(
         version: &Version,
-        stem: &[u8],
+        prefix: &[u8],
         range: &KeyRange<'_>,
         direction: Direction,
         mode: ReadMode,
     ) -> Result<Merge> {
-        let sought = StemSought { stem, hash: key_hash(stem), range, direction, mode };
+        let sought = PrefixSought { prefix, hash: key_hash(prefix), range, direction, mode };
         let level_0 = version.levels.level(0);
-        level_0.iter().for_each(|table| table.directories().prefetch_stem(sought.hash));
+        level_0.iter().for_each(|table| table.directories().prefetch_prefix(sought.hash));
         // The tables of a level, and the place of the first that may hold the keys.
         type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
         let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
@@ -299,7 +299,7 @@ impl Merge {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
             if let Some(table) = tables.get(first).filter(|table| has_any_of(range, table)) {
-                table.directories().prefetch_stem(sought.hash);
+                table.directories().prefetch_prefix(sought.hash);
                 *place = Some((tables, first));
             }
         }
@@ -308,7 +308,7 @@ impl Merge {
         let mut sources = Vec::with_capacity(1);
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&version.active).chain(sealed) {
-            if memtable.may_hold_stem(sought.hash) {
+            if memtable.may_hold_prefix(sought.hash) {
                 for mut source in memtable.cursors().into_iter().map(Source::Memtable) {
                     seek(&mut source, range, direction)?;
                     sources.push(source);
@@ -317,11 +317,11 @@ impl Merge {
         }
         for table in level_0.iter().filter(|table| has_any_of(range, table)) {
             let alone = || [Arc::clone(table)].into();
-            sources.extend(RunCursor::at_stem(table, 0, alone, &sought)?.map(Source::Run));
+            sources.extend(RunCursor::at_prefix(table, 0, alone, &sought)?.map(Source::Run));
         }
         for (tables, first) in deeper.into_iter().flatten() {
             let level = || Arc::clone(tables);
-            let run = RunCursor::at_stem(&tables[first], first, level, &sought)?;
+            let run = RunCursor::at_prefix(&tables[first], first, level, &sought)?;
             sources.extend(run.map(Source::Run));
         }
         Ok(Merge::of_placed(sources, direction))

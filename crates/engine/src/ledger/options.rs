@@ -49,8 +49,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) clock: Clock,
     /// The rules of each table of keys.
     pub(crate) rules: Arc<TableRules>,
-    /// True if some tables of keys have stems.
-    pub(crate) knows_stems: bool,
+    /// True if some tables of keys have prefixes.
+    pub(crate) knows_prefixes: bool,
     /// The activity in which jobs are noted.
     pub(crate) activity: Activity,
 }
@@ -72,7 +72,7 @@ impl Default for LedgerOptions {
             merges_in_parts: false,
             clock: Clock::monotonic(),
             rules: Arc::default(),
-            knows_stems: false,
+            knows_prefixes: false,
             activity: crate::jobs::activity(),
         }
     }

@@ -8,7 +8,7 @@ use super::version::Version;
 use super::{Direction, FoundEntry, KeyRange, Kind};
 use crate::error::Result;
 use crate::read_mode::ReadMode;
-use crate::stem::end_of_prefix;
+use crate::prefix::end_of_prefix;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
 /// that come meanwhile change nothing for it.
@@ -46,23 +46,23 @@ impl LedgerScan {
         Ok(LedgerScan { excluded, ..scan })
     }
 
-    /// The keys with a stem.
-    pub(super) fn of_stem(
+    /// The keys with a prefix.
+    pub(super) fn of_prefix(
         version: Arc<Version>,
-        stem: &[u8],
+        prefix: &[u8],
         direction: Direction,
         at_sequence: u64,
         mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let behind = end_of_prefix(stem);
+        let behind = end_of_prefix(prefix);
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = KeyRange { start: Bound::Included(stem), end };
-        let merge = Merge::of_stem(&version, stem, &range, direction, mode)?;
+        let range = KeyRange { start: Bound::Included(prefix), end };
+        let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
         let end = match direction {
             Direction::Forward => {
                 behind.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_boxed_slice()))
             }
-            Direction::Reverse => Bound::Included(stem.into()),
+            Direction::Reverse => Bound::Included(prefix.into()),
         };
         Ok(LedgerScan::of_merge(merge, version, end, direction, at_sequence))
     }

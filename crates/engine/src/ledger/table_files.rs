@@ -70,7 +70,7 @@ impl TableFiles {
                 clock: options.clock,
                 rules: Arc::clone(&options.rules),
             },
-            with_prefixes: options.knows_stems,
+            with_prefixes: options.knows_prefixes,
             job_memory_bytes: options.job_memory_bytes,
             memory,
             builders: Mutex::default(),

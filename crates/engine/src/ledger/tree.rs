@@ -52,8 +52,8 @@ impl Active<'_> {
     /// Puts an entry into it. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
-        if let Some(stem) = self.options.rules.stem_of(entry.key) {
-            self.version.active.note_stem(key_hash(stem));
+        if let Some(prefix) = self.options.rules.prefix_of(entry.key) {
+            self.version.active.note_prefix(key_hash(prefix));
         }
         self.version.active.insert(entry, key_hash(entry.key));
     }
@@ -247,18 +247,18 @@ impl Ledger {
         LedgerScan::new(version, &range, direction, at_sequence, mode)
     }
 
-    /// The live keys with the stem `stem`, which is not empty and ends with one of its table's
+    /// The live keys with the prefix `prefix`, which is not empty and ends with one of its table's
     /// rule, at `at_sequence` (as in [`Ledger::get`]).
-    pub(crate) fn scan_stem(
+    pub(crate) fn scan_prefix(
         &self,
-        stem: &[u8],
+        prefix: &[u8],
         direction: Direction,
         at_sequence: u64,
         mode: ReadMode,
     ) -> Result<LedgerScan> {
         let version = self.state.versions.load_full();
         let at_sequence = self.resolve(at_sequence);
-        LedgerScan::of_stem(version, stem, direction, at_sequence, mode)
+        LedgerScan::of_prefix(version, prefix, direction, at_sequence, mode)
     }
 
     /// Registers a snapshot at the published sequence number.

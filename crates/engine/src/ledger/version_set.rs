@@ -72,7 +72,7 @@ impl VersionSet {
     pub(super) fn new(options: &LedgerOptions, levels: Levels, manifest: &Manifest) -> VersionSet {
         let memtable_size_bytes = options.memtable_size_bytes;
         let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(memtable_size_bytes)));
-        let active = Arc::new(Memtable::new(memtable_size_bytes, options.knows_stems, &pool));
+        let active = Arc::new(Memtable::new(memtable_size_bytes, options.knows_prefixes, &pool));
         let flushed_sequence = manifest.flushed_sequence;
         let versions = VersionSet {
             current: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
@@ -83,7 +83,7 @@ impl VersionSet {
             write_delay_ns: AtomicU64::new(0),
             pool,
             memtable_size_bytes,
-            with_prefixes: options.knows_stems,
+            with_prefixes: options.knows_prefixes,
             level_0_max: LEVEL_0_PATIENCE * options.level_0_trigger,
         };
         versions.note_debt(&versions.load());

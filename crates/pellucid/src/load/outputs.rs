@@ -65,9 +65,9 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
     if runs < 2 || index == 0 {
         return path.to_owned();
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let prefix = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}-{}.{extension}", index + 1))
+    path.with_file_name(format!("{prefix}-{}.{extension}", index + 1))
 }
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

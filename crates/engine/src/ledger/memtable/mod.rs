@@ -12,7 +12,7 @@ mod node;
 mod order;
 mod places;
 mod pool;
-mod stems;
+mod prefixes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use self::arena::{Arena, arena_memory_bytes};
 use self::node::{Node, node_size_bytes, write_node};
 use self::order::Order;
 use self::places::{Places, places_memory_bytes};
-use self::stems::{Stems, stems_memory_bytes};
+use self::prefixes::{Prefixes, prefixes_memory_bytes};
 use super::{Entry, Kind, prefetch_to_write};
 use crate::codec::keys_equal;
 
@@ -50,7 +50,7 @@ fn keys_expected(size_bytes: u64) -> usize {
 /// All memory that a memtable takes when it is sealed at `size_bytes`.
 pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
     let keys = keys_expected(size_bytes);
-    let beside = places_memory_bytes(keys) + stems_memory_bytes(keys);
+    let beside = places_memory_bytes(keys) + prefixes_memory_bytes(keys);
     arena_memory_bytes(size_bytes) + beside + keys as u64 * ORDER_SIZE_BYTES
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Memtable {
     arena: Arena,
     places: Places,
     order: Order,
-    /// The stems of its keys, if there are any.
-    stems: Option<Stems>,
+    /// The prefixes of its keys, if there are any.
+    prefixes: Option<Prefixes>,
     /// The node that was added last.
     last: AtomicU32,
     writing: AtomicBool,
@@ -71,13 +71,13 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`, which
-    /// knows the stems of its keys if `knows_stems`.
-    pub(crate) fn new(size_bytes: u64, knows_stems: bool, pool: &Arc<MemoryPool>) -> Memtable {
+    /// knows the prefixes of its keys if `knows_prefixes`.
+    pub(crate) fn new(size_bytes: u64, knows_prefixes: bool, pool: &Arc<MemoryPool>) -> Memtable {
         let memtable = Memtable {
             arena: Arena::new(size_bytes, pool),
             places: Places::new(keys_expected(size_bytes), pool),
             order: Order::default(),
-            stems: knows_stems.then(|| Stems::new(keys_expected(size_bytes))),
+            prefixes: knows_prefixes.then(|| Prefixes::new(keys_expected(size_bytes))),
             last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),
             entries: AtomicU64::new(0),
@@ -118,8 +118,8 @@ impl Memtable {
 
     /// All memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let stems = self.stems.as_ref().map_or(0, Stems::memory_bytes);
-        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes() + stems
+        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::memory_bytes);
+        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes() + prefixes
     }
 
     /// Number of entries.
@@ -168,18 +168,18 @@ impl Memtable {
         self.writing.store(false, Ordering::Release);
     }
 
-    /// Notes the hash of an entry's stem, before the entry is added.
+    /// Notes the hash of an entry's prefix, before the entry is added.
     #[inline]
-    pub(crate) fn note_stem(&self, hash: u64) {
-        if let Some(stems) = &self.stems {
-            stems.note(hash);
+    pub(crate) fn note_prefix(&self, hash: u64) {
+        if let Some(prefixes) = &self.prefixes {
+            prefixes.note(hash);
         }
     }
 
-    /// True if there may be keys with the stem of this hash.
+    /// True if there may be keys with the prefix of this hash.
     #[inline]
-    pub(crate) fn may_hold_stem(&self, hash: u64) -> bool {
-        self.stems.as_ref().is_none_or(|stems| stems.may_hold(hash))
+    pub(crate) fn may_hold_prefix(&self, hash: u64) -> bool {
+        self.prefixes.as_ref().is_none_or(|prefixes| prefixes.may_hold(hash))
     }
 
     /// Asks for the memory that adding an entry will look at first. `hash` is that of its key.

@@ -129,16 +129,16 @@ impl TableCursor {
         self.enter(block, |entries| index.min(entries - 1))
     }
 
-    /// Moves to the first entry whose key has the stem `stem`, whose hash is given, and says
-    /// whether there is one. Nothing if the table does not know the stems of its keys.
-    pub(crate) fn seek_stem(&mut self, stem: &[u8], hash: u64) -> Result<Option<bool>> {
+    /// Moves to the first entry whose key has the prefix `prefix`, whose hash is given, and says
+    /// whether there is one. Nothing if the table does not know the prefixes of its keys.
+    pub(crate) fn seek_prefix(&mut self, prefix: &[u8], hash: u64) -> Result<Option<bool>> {
         let table = Arc::clone(&self.table);
-        let Some(directory) = table.directories().stems() else { return Ok(None) };
+        let Some(directory) = table.directories().prefixes() else { return Ok(None) };
         let found = directory.find(hash, |place, _| {
             table.blocks().prefetch_entry(place);
             match self.enter(place.block, |entries| place.entry.min(entries - 1)) {
                 Err(error) => Some(Err(error)),
-                Ok(()) => self.key.starts_with(stem).then_some(Ok(true)),
+                Ok(()) => self.key.starts_with(prefix).then_some(Ok(true)),
             }
         });
         if found.is_none() {

@@ -9,7 +9,7 @@ use pellucid_account::EngineCounts;
 use super::blocks::TableBlocks;
 use super::directory::{Directory, directory_size_bytes};
 use super::memory::TableMemory;
-use super::stems::{Directories, PlacesBuilder};
+use super::prefixes::{Directories, PlacesBuilder};
 use crate::error::Result;
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
@@ -19,13 +19,13 @@ pub(crate) struct TableDirectories {
     /// Number of keys of the table.
     count: u64,
     keys: OnceLock<Directory>,
-    stems: OnceLock<Directory>,
+    prefixes: OnceLock<Directory>,
     /// No directory of keys is to be made, because one cannot be.
     is_plain: AtomicBool,
     /// The directory is not to name records, because there are none.
     is_nameless: AtomicBool,
-    /// No directory of stems is to be made, because one cannot be.
-    is_without_stems: AtomicBool,
+    /// No directory of prefixes is to be made, because one cannot be.
+    is_without_prefixes: AtomicBool,
 }
 
 impl TableDirectories {
@@ -34,10 +34,10 @@ impl TableDirectories {
         TableDirectories {
             count,
             keys: OnceLock::new(),
-            stems: OnceLock::new(),
+            prefixes: OnceLock::new(),
             is_plain: AtomicBool::new(false),
             is_nameless: AtomicBool::new(false),
-            is_without_stems: AtomicBool::new(false),
+            is_without_prefixes: AtomicBool::new(false),
         }
     }
 
@@ -47,8 +47,8 @@ impl TableDirectories {
         if let Some(keys) = directories.keys {
             let _ = self.keys.set(keys);
         }
-        if let Some(stems) = directories.stems {
-            let _ = self.stems.set(stems);
+        if let Some(prefixes) = directories.prefixes {
+            let _ = self.prefixes.set(prefixes);
         }
     }
 
@@ -58,10 +58,10 @@ impl TableDirectories {
         self.keys.get()
     }
 
-    /// The directory of the stems, if there is one.
+    /// The directory of the prefixes, if there is one.
     #[inline]
-    pub(super) fn stems(&self) -> Option<&Directory> {
-        self.stems.get()
+    pub(super) fn prefixes(&self) -> Option<&Directory> {
+        self.prefixes.get()
     }
 
     /// True if look-ups are answered by a directory.
@@ -78,29 +78,29 @@ impl TableDirectories {
         }
     }
 
-    /// Asks for the memory that a look-up of this stem's hash needs first.
+    /// Asks for the memory that a look-up of this prefix's hash needs first.
     #[inline]
-    pub(crate) fn prefetch_stem(&self, hash: u64) {
-        if let Some(directory) = self.stems.get() {
+    pub(crate) fn prefetch_prefix(&self, hash: u64) {
+        if let Some(directory) = self.prefixes.get() {
             directory.prefetch(hash, false);
         }
     }
 
-    /// False if there are no keys with the stem of this hash.
+    /// False if there are no keys with the prefix of this hash.
     #[inline]
-    pub(crate) fn may_hold_stem(&self, hash: u64) -> bool {
-        let stems = self.stems.get();
-        stems.is_none_or(|directory| directory.find(hash, |place, _| Some(place)).is_some())
+    pub(crate) fn may_hold_prefix(&self, hash: u64) -> bool {
+        let prefixes = self.prefixes.get();
+        prefixes.is_none_or(|directory| directory.find(hash, |place, _| Some(place)).is_some())
     }
 
-    /// True if the stems are not known, and the budget has room for them.
-    pub(crate) fn wants_stems(&self, budget: &TableMemory) -> bool {
+    /// True if the prefixes are not known, and the budget has room for them.
+    pub(crate) fn wants_prefixes(&self, budget: &TableMemory) -> bool {
         // There are no more of them than keys.
-        self.are_stems_wanted() && budget.has_room_for_directory(directory_size_bytes(self.count))
+        self.are_prefixes_wanted() && budget.has_room_for_directory(directory_size_bytes(self.count))
     }
 
-    fn are_stems_wanted(&self) -> bool {
-        self.stems.get().is_none() && !self.is_without_stems.load(Ordering::Relaxed)
+    fn are_prefixes_wanted(&self) -> bool {
+        self.prefixes.get().is_none() && !self.is_without_prefixes.load(Ordering::Relaxed)
     }
 
     /// True if there is no directory of keys, and the budget has room for one.
@@ -118,11 +118,11 @@ impl TableDirectories {
 
     /// Memory of the directories.
     pub(crate) fn size_bytes(&self) -> u64 {
-        let directories = [self.keys.get(), self.stems.get()].into_iter().flatten();
+        let directories = [self.keys.get(), self.prefixes.get()].into_iter().flatten();
         directories.map(|directory| directory.size_bytes() as u64).sum()
     }
 
-    /// Makes the directories from the blocks, that of the stems if `knows_stems`, or has that of
+    /// Makes the directories from the blocks, that of the prefixes if `knows_prefixes`, or has that of
     /// the keys name its records, unless `is_wanted` says no meanwhile. Damage is not reported
     /// here: the table then does without, and reads of the block will tell.
     pub(crate) fn make(
@@ -130,7 +130,7 @@ impl TableDirectories {
         blocks: &TableBlocks,
         budget: &Arc<TableMemory>,
         builder: &mut PlacesBuilder,
-        (rules, knows_stems): (&TableRules, bool),
+        (rules, knows_prefixes): (&TableRules, bool),
         is_wanted: impl Fn() -> bool,
     ) {
         builder.clear();
@@ -148,10 +148,10 @@ impl TableDirectories {
             self.do_without();
             return;
         }
-        if knows_stems && self.are_stems_wanted() {
-            match builder.stems(blocks.count(), budget) {
-                Some(stems) => drop(self.stems.set(stems)),
-                None => self.is_without_stems.store(true, Ordering::Relaxed),
+        if knows_prefixes && self.are_prefixes_wanted() {
+            match builder.prefixes(blocks.count(), budget) {
+                Some(prefixes) => drop(self.prefixes.set(prefixes)),
+                None => self.is_without_prefixes.store(true, Ordering::Relaxed),
             }
         }
         let builder = builder.keys();
@@ -173,7 +173,7 @@ impl TableDirectories {
     fn do_without(&self) {
         self.is_plain.store(true, Ordering::Relaxed);
         self.is_nameless.store(true, Ordering::Relaxed);
-        self.is_without_stems.store(true, Ordering::Relaxed);
+        self.is_without_prefixes.store(true, Ordering::Relaxed);
     }
 }
 

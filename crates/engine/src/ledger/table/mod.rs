@@ -17,7 +17,7 @@ mod named;
 mod output;
 mod packed;
 mod reader;
-mod stems;
+mod prefixes;
 mod steps;
 mod summary;
 mod writer;
@@ -35,7 +35,7 @@ pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
 pub(crate) use output::WriterTimes;
 pub(crate) use reader::Table;
-pub(crate) use stems::{Directories, PlacesBuilder};
+pub(crate) use prefixes::{Directories, PlacesBuilder};
 pub(crate) use steps::{STEPS, Step, StepTimes, get_by_steps};
 pub(crate) use writer::{TableShape, TableWriter};
 

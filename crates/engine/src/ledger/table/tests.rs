@@ -30,10 +30,10 @@ fn folder() -> tempfile::TempDir {
 
 type Row = (Vec<u8>, u64);
 
-/// Makes the directories of a table whose keys have their first three bytes as their stem.
+/// Makes the directories of a table whose keys have their first three bytes as their prefix.
 fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
     let rules = TableRules::default();
-    rules.set_stems(0, |key| (key.len() > 1).then_some(1));
+    rules.set_prefixes(0, |key| (key.len() > 1).then_some(1));
     let mut builder = PlacesBuilder::default();
     table.directories().make(table.blocks(), budget, &mut builder, (&rules, true), || true);
 }
@@ -220,38 +220,38 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// A cursor goes to the first key of a stem, whichever block that is in, and says which stems are
+/// A cursor goes to the first key of a prefix, whichever block that is in, and says which prefixes are
 /// not there.
 #[test]
-fn stems_are_found_where_they_begin() {
-    let key = |stem: u8, rest: u16| [&[0, 0, stem][..], &rest.to_be_bytes()].concat();
-    let stems = (0..200_u8).step_by(2);
+fn prefixes_are_found_where_they_begin() {
+    let key = |prefix: u8, rest: u16| [&[0, 0, prefix][..], &rest.to_be_bytes()].concat();
+    let prefixes = (0..200_u8).step_by(2);
     // Some have keys in several blocks, and two versions of the first one.
-    let rows: Vec<Row> = stems
-        .flat_map(|stem| {
-            let rests = (0..u16::from(stem)).map(move |rest| (key(stem, rest), 5));
-            [(key(stem, 0), 9)].into_iter().chain(rests)
+    let rows: Vec<Row> = prefixes
+        .flat_map(|prefix| {
+            let rests = (0..u16::from(prefix)).map(move |rest| (key(prefix, rest), 5));
+            [(key(prefix, 0), 9)].into_iter().chain(rests)
         })
         .collect();
     let folder = folder();
     let facts = write(folder.path(), 1, &rows);
     let table = Arc::new(Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap());
     let mut cursor = TableCursor::new(Arc::clone(&table), ReadMode::MayBlock);
-    let seek = |cursor: &mut TableCursor, stem: u8| {
-        let stem = [0, 0, stem];
-        let found = cursor.seek_stem(&stem, key_hash(&stem)).unwrap();
+    let seek = |cursor: &mut TableCursor, prefix: u8| {
+        let prefix = [0, 0, prefix];
+        let found = cursor.seek_prefix(&prefix, key_hash(&prefix)).unwrap();
         (found, cursor.entry().map(|entry| (entry.key.to_vec(), entry.sequence)))
     };
-    assert_eq!(seek(&mut cursor, 2).0, None, "nobody has collected the stems");
+    assert_eq!(seek(&mut cursor, 2).0, None, "nobody has collected the prefixes");
     let budget = TableMemory::new(1 << 20);
     make_directories(&table, &budget);
-    assert!(!table.directories().wants_stems(&budget));
-    for stem in 0..200 {
-        let expected = match stem % 2 {
-            0 => (Some(true), Some((key(stem, 0), 9))),
+    assert!(!table.directories().wants_prefixes(&budget));
+    for prefix in 0..200 {
+        let expected = match prefix % 2 {
+            0 => (Some(true), Some((key(prefix, 0), 9))),
             _ => (Some(false), None),
         };
-        assert_eq!(seek(&mut cursor, stem), expected);
+        assert_eq!(seek(&mut cursor, prefix), expected);
     }
     drop((cursor, table));
     assert_eq!(budget.used_bytes(), 0);

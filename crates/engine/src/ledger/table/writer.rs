@@ -11,7 +11,7 @@ use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
 use super::output::{TableOutput, WriterTimes};
 use super::packed::pack_block;
-use super::stems::PlacesBuilder;
+use super::prefixes::PlacesBuilder;
 use super::summary::Summary;
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, table_path};
 use crate::codec::checksum;

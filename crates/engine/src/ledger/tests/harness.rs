@@ -42,7 +42,7 @@ pub(super) fn small_options() -> LedgerOptions {
         merges_in_parts: false,
         clock: pellucid_clock::Clock::monotonic(),
         rules: Arc::default(),
-        knows_stems: false,
+        knows_prefixes: false,
         activity: crate::jobs::activity(),
     }
 }

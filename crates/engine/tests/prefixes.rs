@@ -1,4 +1,4 @@
-//! Scans by a stem against scans of the same stretch of keys, which know nothing of stems: after
+//! Scans by a prefix against scans of the same stretch of keys, which know nothing of prefixes: after
 //! writes, removals, flushes, merges, deaths of the process, and in snapshots.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use common::{Chooser, STORE, small};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Operation, Scan, Snapshot, StemRule, TableId,
+    Acknowledgement, Direction, Engine, EngineOptions, Operation, Scan, Snapshot, PrefixRule, TableId,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -18,18 +18,18 @@ const STEPS: u64 = 200;
 const TABLE: &str = "t";
 
 /// Of a key that begins with `i`, all up to the first slash.
-fn stem_of(key: &[u8]) -> Option<usize> {
+fn prefix_of(key: &[u8]) -> Option<usize> {
     let at = key.iter().position(|byte| *byte == b'/')?;
     key.starts_with(b"i").then_some(at + 1)
 }
 
 fn options(files: &SimulatedFileSystem, background: bool, with_rule: bool) -> EngineOptions {
-    let rule = StemRule { table: TABLE, stem_of };
-    let stem_rules = if with_rule { vec![rule] } else { Vec::new() };
-    EngineOptions { background, stem_rules, ..small(files) }
+    let rule = PrefixRule { table: TABLE, prefix_of };
+    let prefix_rules = if with_rule { vec![rule] } else { Vec::new() };
+    EngineOptions { background, prefix_rules, ..small(files) }
 }
 
-fn stem(choose: &mut Chooser) -> Vec<u8> {
+fn prefix(choose: &mut Chooser) -> Vec<u8> {
     let length = choose.below(3) as usize;
     let name: Vec<u8> = (0..length).map(|_| b"ab\xff"[choose.below(3) as usize]).collect();
     [&b"i"[..], &name, b"/"].concat()
@@ -40,7 +40,7 @@ fn key(choose: &mut Chooser) -> Vec<u8> {
     match choose.below(4) {
         0 => [&b"o"[..], rest.as_bytes(), b"/"].concat(),
         1 => [&b"i"[..], rest.as_bytes()].concat(),
-        _ => [&stem(choose)[..], rest.as_bytes()].concat(),
+        _ => [&prefix(choose)[..], rest.as_bytes()].concat(),
     }
 }
 
@@ -52,14 +52,14 @@ fn rows(mut scan: Scan) -> Vec<(Vec<u8>, u64)> {
     rows
 }
 
-fn check(snapshot: &Snapshot, table: TableId, stem: &[u8], context: &str) {
-    let mut end = stem.to_vec();
+fn check(snapshot: &Snapshot, table: TableId, prefix: &[u8], context: &str) {
+    let mut end = prefix.to_vec();
     *end.last_mut().unwrap() += 1;
     for direction in [Direction::Forward, Direction::Backward] {
-        let (low, high) = (Bound::Included(stem), Bound::Excluded(&end[..]));
+        let (low, high) = (Bound::Included(prefix), Bound::Excluded(&end[..]));
         let expected = rows(snapshot.scan(table, low, high, direction).unwrap());
-        let found = rows(snapshot.scan_stem(table, stem, direction).unwrap());
-        assert_eq!(found, expected, "{context}, {stem:?}, {direction:?}");
+        let found = rows(snapshot.scan_prefix(table, prefix, direction).unwrap());
+        assert_eq!(found, expected, "{context}, {prefix:?}, {direction:?}");
     }
 }
 
@@ -76,7 +76,7 @@ fn write(engine: &Engine, table: TableId, choose: &mut Chooser) {
 
 /// With a thread that makes directories of tables meanwhile, and without.
 #[test]
-fn scans_by_a_stem_find_what_others_do() {
+fn scans_by_a_prefix_find_what_others_do() {
     for seed in 0..SEEDS {
         let mut choose = Chooser::new(seed);
         let (files, background) = (SimulatedFileSystem::new(), seed % 3 == 0);
@@ -100,11 +100,11 @@ fn scans_by_a_stem_find_what_others_do() {
                 3 => snapshots.push(engine.snapshot()),
                 4..12 => write(&engine, table, &mut choose),
                 _ => {
-                    let stem = stem(&mut choose);
+                    let prefix = prefix(&mut choose);
                     let context = format!("seed {seed}, step {step}");
-                    check(&engine.snapshot(), table, &stem, &context);
+                    check(&engine.snapshot(), table, &prefix, &context);
                     for snapshot in &snapshots {
-                        check(snapshot, table, &stem, &context);
+                        check(snapshot, table, &prefix, &context);
                     }
                 }
             }
@@ -112,7 +112,7 @@ fn scans_by_a_stem_find_what_others_do() {
     }
 }
 
-/// A look-up by a stem that is nowhere looks into no block of any table, and into no memtable.
+/// A look-up by a prefix that is nowhere looks into no block of any table, and into no memtable.
 #[test]
 fn what_is_not_there_is_passed_over() {
     let files = SimulatedFileSystem::new();
@@ -130,8 +130,8 @@ fn what_is_not_there_is_passed_over() {
     };
     let before = checked();
     for number in 0..400 {
-        let stem = format!("i{number:04}b/");
-        let scan = engine.snapshot().scan_stem(table, stem.as_bytes(), Direction::Forward).unwrap();
+        let prefix = format!("i{number:04}b/");
+        let scan = engine.snapshot().scan_prefix(table, prefix.as_bytes(), Direction::Forward).unwrap();
         assert_eq!(rows(scan), []);
     }
     // A tag of some bits lets one of hundreds pass.
@@ -142,8 +142,8 @@ fn what_is_not_there_is_passed_over() {
 #[test]
 fn there_are_no_more_rules_than_an_entry_can_look_through() {
     let files = SimulatedFileSystem::new();
-    let rule = StemRule { table: TABLE, stem_of };
-    let options = EngineOptions { stem_rules: vec![rule; 5], ..small(&files) };
+    let rule = PrefixRule { table: TABLE, prefix_of };
+    let options = EngineOptions { prefix_rules: vec![rule; 5], ..small(&files) };
     let error = Engine::open(STORE, options).unwrap_err();
-    assert!(error.to_string().contains("stem_rules"), "{error}");
+    assert!(error.to_string().contains("prefix_rules"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The stems that a memtable may hold: a filter, so that a look-up by a stem that it does not hold
+//! The prefixes that a memtable may hold: a filter, so that a look-up by a prefix that it does not hold
 //! neither sorts nor searches its entries.
 //!
 //! A blocked Bloom filter (Putze, Sanders, Singler 2007) whose blocks are words.
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pellucid_io::ZeroedMemory;
 
 /// Bytes of the filter for each key that the memtable is made for: at most half of the keys of a
-/// table of documents are index entries, so that a stem has 16 bits and more.
+/// table of documents are index entries, so that a prefix has 16 bits and more.
 const BYTES_A_KEY: usize = 1;
-/// Bits of a word for each stem.
+/// Bits of a word for each prefix.
 const BITS_A_STEM: u32 = 3;
 const WORD_BITS: u32 = 6;
 
@@ -20,28 +20,28 @@ fn words_for(keys: usize) -> usize {
 }
 
 /// Memory of the filter of a memtable that is made for `keys` keys.
-pub(super) fn stems_memory_bytes(keys: usize) -> u64 {
+pub(super) fn prefixes_memory_bytes(keys: usize) -> u64 {
     (words_for(keys) * size_of::<u64>()) as u64
 }
 
 /// See the module.
-pub(super) struct Stems {
+pub(super) struct Prefixes {
     memory: ZeroedMemory,
     words: usize,
 }
 
-impl Stems {
+impl Prefixes {
     /// The filter of an empty memtable that is made for `keys` keys.
-    pub(super) fn new(keys: usize) -> Stems {
+    pub(super) fn new(keys: usize) -> Prefixes {
         let words = words_for(keys);
-        Stems { memory: ZeroedMemory::new(words * size_of::<u64>()), words }
+        Prefixes { memory: ZeroedMemory::new(words * size_of::<u64>()), words }
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.words * size_of::<u64>()) as u64
     }
 
-    /// The word of a stem and its bits there.
+    /// The word of a prefix and its bits there.
     #[inline]
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {
         let index = (((hash >> 32) * self.words as u64) >> 32) as usize;
@@ -52,14 +52,14 @@ impl Stems {
         (unsafe { &*self.memory.pointer().cast::<AtomicU64>().add(index) }, bits)
     }
 
-    /// Notes a stem, before the entry that has it is published.
+    /// Notes a prefix, before the entry that has it is published.
     #[inline]
     pub(super) fn note(&self, hash: u64) {
         let (word, bits) = self.place(hash);
         word.fetch_or(bits, Ordering::Relaxed);
     }
 
-    /// True if an entry with a stem of this hash may be there, of those that were published.
+    /// True if an entry with a prefix of this hash may be there, of those that were published.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         let (word, bits) = self.place(hash);
@@ -74,12 +74,12 @@ mod tests {
 
     #[test]
     fn holds_what_was_noted_and_little_else() {
-        let stems = Stems::new(20_000);
+        let prefixes = Prefixes::new(20_000);
         let hash = |number: u32| key_hash(&number.to_le_bytes());
-        (0..10_000).for_each(|number| stems.note(hash(number)));
-        assert!((0..10_000).all(|number| stems.may_hold(hash(number))));
-        let others = (10_000..110_000).filter(|number| stems.may_hold(hash(*number))).count();
+        (0..10_000).for_each(|number| prefixes.note(hash(number)));
+        assert!((0..10_000).all(|number| prefixes.may_hold(hash(number))));
+        let others = (10_000..110_000).filter(|number| prefixes.may_hold(hash(*number))).count();
         assert!(others < 6_000, "{others} of 100,000");
-        assert_eq!(stems.memory_bytes(), stems_memory_bytes(20_000));
+        assert_eq!(prefixes.memory_bytes(), prefixes_memory_bytes(20_000));
     }
 }

@@ -1,4 +1,4 @@
-//! Keys of a table and their prefixes ([`crate::stem`]), with their positions, collected for two
+//! Keys of a table and their prefixes ([`crate::prefix`]), with their positions, collected for two
 //! directories: one of the keys, and one that names the first key of each prefix.
 
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::codec::key_hash;
 use crate::ledger::Entry;
 use crate::rules::TableRules;
 
-/// Collects the places of a table's keys, and those of the first key of each stem.
+/// Collects the places of a table's keys, and those of the first key of each prefix.
 #[derive(Debug, Default)]
 pub(crate) struct PlacesBuilder {
     keys: DirectoryBuilder,
-    stems: DirectoryBuilder,
-    /// The stem that was added last; none is empty.
-    stem: Vec<u8>,
+    prefixes: DirectoryBuilder,
+    /// The prefix that was added last; none is empty.
+    prefix: Vec<u8>,
 }
 
 /// The directories of a table that was written, as far as there was room for them.
 pub(crate) struct Directories {
     pub(super) keys: Option<Directory>,
-    pub(super) stems: Option<Directory>,
+    pub(super) prefixes: Option<Directory>,
 }
 
 impl PlacesBuilder {
@@ -34,12 +34,12 @@ impl PlacesBuilder {
         rules: &TableRules,
     ) {
         self.keys.add(key_hash(entry.key), block, index, entry.record_to_read());
-        if let Some(stem) = rules.stem_of(entry.key)
-            && self.stem != stem
+        if let Some(prefix) = rules.prefix_of(entry.key)
+            && self.prefix != prefix
         {
-            self.stem.clear();
-            self.stem.extend_from_slice(stem);
-            self.stems.add(key_hash(stem), block, index, None);
+            self.prefix.clear();
+            self.prefix.extend_from_slice(prefix);
+            self.prefixes.add(key_hash(prefix), block, index, None);
         }
     }
 
@@ -50,29 +50,29 @@ impl PlacesBuilder {
 
     /// Memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.keys.memory_bytes() + self.stems.memory_bytes()
+        self.keys.memory_bytes() + self.prefixes.memory_bytes()
     }
 
     /// Forgets all keys, and keeps the memory for others.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
-        self.stems.clear();
-        self.stem.clear();
+        self.prefixes.clear();
+        self.prefix.clear();
     }
 
-    /// The directories of a table of `blocks` blocks; that of the stems if `with_stems`.
+    /// The directories of a table of `blocks` blocks; that of the prefixes if `with_prefixes`.
     pub(crate) fn finish(
         &self,
         blocks: usize,
-        with_stems: bool,
+        with_prefixes: bool,
         budget: &Arc<TableMemory>,
     ) -> Directories {
         let keys = self.keys.finish(blocks, budget);
-        Directories { keys, stems: with_stems.then(|| self.stems(blocks, budget)).flatten() }
+        Directories { keys, prefixes: with_prefixes.then(|| self.prefixes(blocks, budget)).flatten() }
     }
 
-    /// The directory of the stems alone.
-    pub(super) fn stems(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
-        self.stems.finish(blocks, budget)
+    /// The directory of the prefixes alone.
+    pub(super) fn prefixes(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
+        self.prefixes.finish(blocks, budget)
     }
 }

@@ -1,29 +1,29 @@
-//! Stems: the beginnings by which keys are looked up of which no more is known.
+//! Prefixes: the beginnings by which keys are looked up of which no more is known.
 //!
 //! Who looks an index entry up knows the values that it is for, and not the object whose key comes
 //! behind them. A scan finds such keys, but it has to seek in every memtable and table whose keys
-//! lie around them. Where a rule says which beginning of a key its stem is, memtables and tables
-//! know the stems that they hold in the way in which they know keys: most of them are passed over,
-//! and the others say where the first key of the stem is ([`crate::Snapshot::scan_stem`]).
+//! lie around them. Where a rule says which beginning of a key its prefix is, memtables and tables
+//! know the prefixes that they hold in the way in which they know keys: most of them are passed over,
+//! and the others say where the first key of the prefix is ([`crate::Snapshot::scan_prefix`]).
 //!
-//! Files know nothing of stems. They are collected in memory, while tables are written or later, so
+//! Files know nothing of prefixes. They are collected in memory, while tables are written or later, so
 //! that a rule may come and go with the program.
 
 use std::sync::OnceLock;
 
-/// The number of first bytes of a key that are its stem; nothing if it has none.
+/// The number of first bytes of a key that are its prefix; nothing if it has none.
 ///
-/// No stem may be the beginning of another key that has another stem or none: the keys of a stem
+/// No prefix may be the beginning of another key that has another prefix or none: the keys of a prefix
 /// are then those that begin with it.
-pub type StemOf = fn(&[u8]) -> Option<usize>;
+pub type PrefixOf = fn(&[u8]) -> Option<usize>;
 
-/// Says which keys of a table have stems.
+/// Says which keys of a table have prefixes.
 #[derive(Clone, Copy, Debug)]
-pub struct StemRule {
+pub struct PrefixRule {
     /// The name of the table.
     pub table: &'static str,
     /// The rule.
-    pub stem_of: StemOf,
+    pub prefix_of: PrefixOf,
 }
 
 /// Rules that an engine takes. Each entry that is written looks through those that are in use.
@@ -31,25 +31,25 @@ pub(crate) const STEM_RULES_MAX: usize = 4;
 
 /// The rules of the tables that have one, by number.
 #[derive(Debug, Default)]
-pub(crate) struct StemRules([OnceLock<(u16, StemOf)>; STEM_RULES_MAX]);
+pub(crate) struct PrefixRules([OnceLock<(u16, PrefixOf)>; STEM_RULES_MAX]);
 
-impl StemRules {
+impl PrefixRules {
     /// Sets the rule of table `table`, if it has none.
-    pub(crate) fn set(&self, table: u16, stem_of: StemOf) {
+    pub(crate) fn set(&self, table: u16, prefix_of: PrefixOf) {
         let is_known = |rule: &OnceLock<_>| rule.get().is_some_and(|(known, _)| *known == table);
         if !self.0.iter().any(is_known) {
             // There is a place for each rule of the options.
-            let _ = self.0.iter().find(|rule| rule.set((table, stem_of)).is_ok());
+            let _ = self.0.iter().find(|rule| rule.set((table, prefix_of)).is_ok());
         }
     }
 
-    /// The stem of an internal key, with the number of its table in front.
+    /// The prefix of an internal key, with the number of its table in front.
     #[inline]
-    pub(crate) fn stem_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+    pub(crate) fn prefix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         for rule in &self.0 {
-            let (table, stem_of) = rule.get()?;
+            let (table, prefix_of) = rule.get()?;
             if let Some(rest) = key.strip_prefix(&table.to_be_bytes()) {
-                let length = stem_of(rest)?;
+                let length = prefix_of(rest)?;
                 return key.get(..size_of::<u16>() + length);
             }
         }
@@ -70,17 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stems_are_those_of_their_table() {
-        let rules = StemRules::default();
-        assert_eq!(rules.stem_of(&[0, 7, 1, 2]), None);
+    fn prefixes_are_those_of_their_table() {
+        let rules = PrefixRules::default();
+        assert_eq!(rules.prefix_of(&[0, 7, 1, 2]), None);
         rules.set(7, |key| (key.len() > 1).then_some(1));
         rules.set(7, |_| None);
         rules.set(9, |key| Some(key.len()));
-        assert_eq!(rules.stem_of(&[0, 7, 1, 2]), Some(&[0, 7, 1][..]));
-        assert_eq!(rules.stem_of(&[0, 7, 1]), None);
-        assert_eq!(rules.stem_of(&[0, 8, 1, 2]), None);
-        assert_eq!(rules.stem_of(&[0, 9, 1, 2]), Some(&[0, 9, 1, 2][..]));
-        assert_eq!(rules.stem_of(&[]), None);
+        assert_eq!(rules.prefix_of(&[0, 7, 1, 2]), Some(&[0, 7, 1][..]));
+        assert_eq!(rules.prefix_of(&[0, 7, 1]), None);
+        assert_eq!(rules.prefix_of(&[0, 8, 1, 2]), None);
+        assert_eq!(rules.prefix_of(&[0, 9, 1, 2]), Some(&[0, 9, 1, 2][..]));
+        assert_eq!(rules.prefix_of(&[]), None);
     }
 
     #[test]
