@@ -8,7 +8,7 @@ mod convert;
 mod store;
 
 pub use pellucid_engine::{
-    EngineOptions, EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare,
-    SAMPLED_EVERY, SampledTime, PrefixOf, PrefixRule, parts,
+    EngineOptions, EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare, PrefixOf,
+    PrefixRule, SAMPLED_EVERY, SampledTime, parts,
 };
 pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

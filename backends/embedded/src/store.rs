@@ -13,9 +13,9 @@ use pellucid_engine::{
 
 use pellucid_store::{
     Acknowledgement, Answer, Arrival, Backups, ChangeFeed, ChangeStep, Changes, ChangesAfter,
-    HandOver, Head, LocalStore, Note, NotingStore,
-    Object, Operation, PartTime, Pending, Properties, Range, ReadMode, Result, Scan, Snapshot,
-    Store, Table, Workers, Written, hand_over, hand_over_write,
+    HandOver, Head, LocalStore, Note, NotingStore, Object, Operation, PartTime, Pending,
+    Properties, Range, ReadMode, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over,
+    hand_over_write,
 };
 
 use crate::backups::BackupFolder;

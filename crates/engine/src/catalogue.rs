@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::key_range::internal_range;
 use crate::ledger::{Direction, KeyRange, Ledger, NEWEST};
 use crate::metadata_extractor::{MetadataExtractor, find_extractor};
+use crate::prefix::PrefixRule;
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
-use crate::prefix::PrefixRule;
 use crate::table_id::{CATALOGUE_TABLE, IndexId, TableId};
 
 /// The beginning of the catalogue's key of an index. No name of a table does, because that is

@@ -70,6 +70,7 @@ mod options;
 mod part_sums;
 pub mod parts;
 mod prefetch;
+mod prefix;
 mod prepare;
 mod read_mode;
 mod reader;
@@ -81,7 +82,6 @@ mod selection;
 mod shortage;
 mod snapshot;
 mod stats;
-mod prefix;
 mod table_id;
 mod tables;
 mod tally;
@@ -105,6 +105,7 @@ pub use journal::{Collected, CutPart};
 pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
+pub use prefix::{PrefixOf, PrefixRule};
 pub use read_mode::{Read, ReadMode};
 pub use rebuild::rebuild_ledger;
 pub use rules::HELD_VALUE_LENGTH_MAX;
@@ -117,5 +118,4 @@ pub use stats::{
     LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
     WriteFigures,
 };
-pub use prefix::{PrefixOf, PrefixRule};
 pub use table_id::{IndexId, TableId};

@@ -10,8 +10,8 @@ use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::error::{Error, Result};
 use crate::ledger::LedgerOptions;
 use crate::metadata_extractor::{MetadataExtractor, check_extractors};
+use crate::prefix::{PrefixRule, STEM_RULES_MAX};
 use crate::rules::TableRules;
-use crate::prefix::{STEM_RULES_MAX, PrefixRule};
 
 /// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;

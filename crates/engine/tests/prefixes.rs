@@ -9,7 +9,8 @@ use std::ops::Bound;
 
 use common::{Chooser, STORE, small};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Operation, Scan, Snapshot, PrefixRule, TableId,
+    Acknowledgement, Direction, Engine, EngineOptions, Operation, PrefixRule, Scan, Snapshot,
+    TableId,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -131,7 +132,8 @@ fn what_is_not_there_is_passed_over() {
     let before = checked();
     for number in 0..400 {
         let prefix = format!("i{number:04}b/");
-        let scan = engine.snapshot().scan_prefix(table, prefix.as_bytes(), Direction::Forward).unwrap();
+        let scan =
+            engine.snapshot().scan_prefix(table, prefix.as_bytes(), Direction::Forward).unwrap();
         assert_eq!(rows(scan), []);
     }
     // A tag of some bits lets one of hundreds pass.

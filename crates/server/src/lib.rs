@@ -44,8 +44,8 @@ mod timing;
 
 pub use documents::DocumentSettings;
 pub use engine_log::ENGINE_TARGET;
-pub use entities::is_entity_table;
 pub use engine_page::document as engine_document;
+pub use entities::is_entity_table;
 pub use exposure::Exposure;
 pub use follow::Export;
 pub use log::Log;

@@ -7,8 +7,8 @@ use super::merge::Merge;
 use super::version::Version;
 use super::{Direction, FoundEntry, KeyRange, Kind};
 use crate::error::Result;
-use crate::read_mode::ReadMode;
 use crate::prefix::end_of_prefix;
+use crate::read_mode::ReadMode;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
 /// that come meanwhile change nothing for it.

@@ -7,8 +7,8 @@
 mod api;
 mod body;
 mod content;
-mod form;
 mod followers;
+mod form;
 mod pieces;
 mod query;
 

@@ -41,9 +41,11 @@ impl<'q> ChangesQuery<'q> {
             None => number_parameter(request.query, "since")?,
         };
         if since.is_none() && !is_followed {
-            return Err("`since` is missing: name the last sequence number that you know, or 0 for \
+            return Err(
+                "`since` is missing: name the last sequence number that you know, or 0 for \
                         all changes; or follow what comes from now on with `follow=true`"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let prefix = parameter(request.query, "prefix")?.unwrap_or_default();
         if prefix.len() > KEY_LENGTH_MAX {
@@ -98,10 +100,8 @@ mod tests {
     use super::*;
 
     fn parsed(query: &str, headers: &[(&str, &str)]) -> Result<(Option<u64>, bool), String> {
-        let headers: Vec<Header<'_>> = headers
-            .iter()
-            .map(|(name, value)| Header { name, value: value.as_bytes() })
-            .collect();
+        let headers: Vec<Header<'_>> =
+            headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
         let query = Some(query).filter(|query| !query.is_empty());
         let request =
             Request { method: "GET", path: "/v0/changes", query, headers: &headers, body: b"" };

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
-use pellucid_store::{
-    Acknowledgement, Condition, Operation, Range, Store, StoreError, Table,
-};
+use pellucid_store::{Acknowledgement, Condition, Operation, Range, Store, StoreError, Table};
 use pellucid_thread::{Mutex, RwLock};
 
 use crate::names::ENTITIES;
@@ -59,9 +57,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_in_name) {
         return Ok(());
     }
-    Err(format!(
-        "the name of a table has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`"
-    ))
+    Err(format!("the name of a table has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`"))
 }
 
 impl EntityTables {
@@ -205,8 +201,7 @@ impl EntityTables {
             });
             let operations: Vec<_> = each.collect();
             let mut timeline = Timeline::off();
-            let written =
-                self.store.write(table, &operations, Acknowledgement::Os, &mut timeline);
+            let written = self.store.write(table, &operations, Acknowledgement::Os, &mut timeline);
             match written.wait() {
                 Ok(_) => {
                     let removed = batch.len() as u64;

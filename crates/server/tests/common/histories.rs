@@ -25,7 +25,11 @@ pub(crate) enum Effect {
     Read(Value),
     Write(Value),
     /// A write under the condition that the value is `from`.
-    Swap { from: Value, to: Value, is_done: bool },
+    Swap {
+        from: Value,
+        to: Value,
+        is_done: bool,
+    },
 }
 
 impl Effect {
@@ -155,18 +159,16 @@ impl History {
             _ => None,
         };
         let outcome = answer.as_ref().ok().and_then(|answer| written(answer.status));
-        let swapped = |from| Effect::Swap {
-            from,
-            to: Some(fresh),
-            is_done: outcome.unwrap_or(true),
-        };
+        let swapped =
+            |from| Effect::Swap { from, to: Some(fresh), is_done: outcome.unwrap_or(true) };
         let (effect, is_known) = match (swap, kind) {
             (Some((from, _)), _) => (swapped(Some(from)), outcome.is_some()),
             (None, 0) => (Effect::Write(None), outcome.is_some()),
             (None, 1) => (swapped(None), outcome.is_some()),
             (None, 2 | 3) => (Effect::Write(Some(fresh)), outcome.is_some()),
             _ => {
-                let read = answer.as_ref().ok().filter(|answer| [200, 404].contains(&answer.status));
+                let read =
+                    answer.as_ref().ok().filter(|answer| [200, 404].contains(&answer.status));
                 let Some(read) = read else { return answer.ok().map(|_| client) };
                 let value = (read.status == 200).then(|| read.text().parse().unwrap());
                 match value {

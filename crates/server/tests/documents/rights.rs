@@ -326,9 +326,12 @@ fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
 #[test]
 fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
     let (server, mut client) = guarded();
-    for (who, name, status) in
-        [("root", "secret", 200), ("guest", "plan", 200), ("guest", "secret", 403), ("guest", "none", 404)]
-    {
+    for (who, name, status) in [
+        ("root", "secret", 200),
+        ("guest", "plan", 200),
+        ("guest", "secret", 403),
+        ("guest", "none", 404),
+    ] {
         let target = format!("/v0/changes?since=0&database=d&collection={name}");
         let answer = client.call("GET", &target, &[("Authorization", &*basic(who))], b"");
         assert_eq!(answer.status, status, "{who} {name}: {}", answer.text());

@@ -119,7 +119,10 @@ impl Memtable {
     /// All memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::memory_bytes);
-        self.arena.memory_bytes() + self.places.memory_bytes() + self.order.memory_bytes() + prefixes
+        self.arena.memory_bytes()
+            + self.places.memory_bytes()
+            + self.order.memory_bytes()
+            + prefixes
     }
 
     /// Number of entries.

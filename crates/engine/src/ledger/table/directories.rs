@@ -96,7 +96,8 @@ impl TableDirectories {
     /// True if the prefixes are not known, and the budget has room for them.
     pub(crate) fn wants_prefixes(&self, budget: &TableMemory) -> bool {
         // There are no more of them than keys.
-        self.are_prefixes_wanted() && budget.has_room_for_directory(directory_size_bytes(self.count))
+        self.are_prefixes_wanted()
+            && budget.has_room_for_directory(directory_size_bytes(self.count))
     }
 
     fn are_prefixes_wanted(&self) -> bool {

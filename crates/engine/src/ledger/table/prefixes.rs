@@ -68,7 +68,10 @@ impl PlacesBuilder {
         budget: &Arc<TableMemory>,
     ) -> Directories {
         let keys = self.keys.finish(blocks, budget);
-        Directories { keys, prefixes: with_prefixes.then(|| self.prefixes(blocks, budget)).flatten() }
+        Directories {
+            keys,
+            prefixes: with_prefixes.then(|| self.prefixes(blocks, budget)).flatten(),
+        }
     }
 
     /// The directory of the prefixes alone.
