@@ -379,7 +379,7 @@ impl GarbageCollector {
             if self.journal.room().is_ample() {
                 break;
             }
-            match self.collect_one(DEAD_SHARE_ON_CALL, || {}) {
+            match self.collect_one(DEAD_SHARE_ON_CALL, 0, || {}) {
                 Ok(true) => self.excess().take_heart(),
                 Ok(false) => break,
                 Err(Error::Corruption { .. }) => {}
