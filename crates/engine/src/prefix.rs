@@ -3,18 +3,19 @@
 //! Who looks an index entry up knows the values that it is for, and not the object whose key comes
 //! behind them. A scan finds such keys, but it has to seek in every memtable and table whose keys
 //! lie around them. Where a rule says which beginning of a key its prefix is, memtables and tables
-//! know the prefixes that they hold in the way in which they know keys: most of them are passed over,
-//! and the others say where the first key of the prefix is ([`crate::Snapshot::scan_prefix`]).
+//! know the prefixes that they hold in the way in which they know keys: most of them are passed
+//! over, and the others say where the first key of the prefix is
+//! ([`crate::Snapshot::scan_prefix`]).
 //!
-//! Files know nothing of prefixes. They are collected in memory, while tables are written or later, so
-//! that a rule may come and go with the program.
+//! Files know nothing of prefixes. They are collected in memory, while tables are written or later,
+//! so that a rule may come and go with the program.
 
 use std::sync::OnceLock;
 
 /// The number of first bytes of a key that are its prefix; nothing if it has none.
 ///
-/// No prefix may be the beginning of another key that has another prefix or none: the keys of a prefix
-/// are then those that begin with it.
+/// No prefix may be the beginning of another key that has another prefix or none: the keys of a
+/// prefix are then those that begin with it.
 pub type PrefixOf = fn(&[u8]) -> Option<usize>;
 
 /// Says which keys of a table have prefixes.

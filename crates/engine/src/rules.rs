@@ -106,8 +106,8 @@ impl TableRules {
         self.prefixes.prefix_of(key)
     }
 
-    /// Sets the rule by which keys of table `table` have prefixes: before the first of them is known
-    /// here.
+    /// Sets the rule by which keys of table `table` have prefixes: before the first of them is
+    /// known here.
     pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixOf) {
         self.prefixes.set(table, prefix_of);
     }

@@ -94,8 +94,8 @@ impl Snapshot {
     }
 
     /// The keys of a prefix, which has to be a whole one by the table's rule
-    /// ([`crate::EngineOptions::prefix_rules`]): those that begin with it. It is quick whether there
-    /// are any or not, and a table without a rule answers, too.
+    /// ([`crate::EngineOptions::prefix_rules`]): those that begin with it. It is quick whether
+    /// there are any or not, and a table without a rule answers, too.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -105,8 +105,8 @@ impl Snapshot {
     /// // What stands up to the colon, with it.
     /// let prefix_of = |key: &[u8]| key.iter().position(|byte| *byte == b':').map(|at| at + 1);
     /// let options =
-    ///     EngineOptions { prefix_rules: vec![PrefixRule { table: "by colour", prefix_of }], ..options };
-    /// let engine = Engine::open("/store", options)?;
+    ///     EngineOptions { prefix_rules: vec![PrefixRule { table: "by colour", prefix_of }],
+    /// ..options }; let engine = Engine::open("/store", options)?;
     /// let table = engine.table("by colour")?;
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
     ///     engine.put(table, key.as_bytes(), b"")?;

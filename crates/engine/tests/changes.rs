@@ -53,8 +53,8 @@ fn write_some(
 ) -> Vec<Written> {
     let write = |_| {
         let key = format!("key {}", random.next_u64() % 20).into_bytes();
-        let value =
-            (random.next_u64() % 4 > 0).then(|| vec![7; (random.next_u64() % 300) as usize]);
+        let value = (!random.next_u64().is_multiple_of(4))
+            .then(|| vec![7; (random.next_u64() % 300) as usize]);
         let operation = match &value {
             Some(value) => Operation::put(table, &key, value),
             None => Operation::delete(table, &key),

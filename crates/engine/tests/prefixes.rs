@@ -1,5 +1,5 @@
-//! Scans by a prefix against scans of the same stretch of keys, which know nothing of prefixes: after
-//! writes, removals, flushes, merges, deaths of the process, and in snapshots.
+//! Scans by a prefix against scans of the same stretch of keys, which know nothing of prefixes:
+//! after writes, removals, flushes, merges, deaths of the process, and in snapshots.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

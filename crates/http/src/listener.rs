@@ -37,7 +37,10 @@ pub struct Listener {
 enum Socket {
     Tcp(mio::net::TcpListener),
     /// With its file, which goes first: as long as it is there, somebody listens.
-    Unix(SocketFile, mio::net::UnixListener),
+    Unix {
+        _file: SocketFile,
+        listener: mio::net::UnixListener,
+    },
 }
 
 impl Listener {
@@ -51,7 +54,8 @@ impl Listener {
             ListenAddress::Unix(path) => path,
         };
         let (file, listener) = SocketFile::listen(path, socket_mode, BACKLOG)?;
-        let socket = Socket::Unix(file, mio::net::UnixListener::from_std(listener));
+        let listener = mio::net::UnixListener::from_std(listener);
+        let socket = Socket::Unix { _file: file, listener };
         Ok(Listener { address: address.clone(), socket })
     }
 
@@ -75,7 +79,7 @@ impl Listener {
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match &mut self.socket {
             Socket::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
-            Socket::Unix(_, listener) => registry.register(listener, token, Interest::READABLE),
+            Socket::Unix { listener, .. } => registry.register(listener, token, Interest::READABLE),
         }
     }
 
@@ -87,7 +91,7 @@ impl Listener {
                 let (stream, peer) = listener.accept()?;
                 Ok((stream.into(), Some(peer.ip())))
             }
-            Socket::Unix(_, listener) => {
+            Socket::Unix { listener, .. } => {
                 let (stream, _) = listener.accept()?;
                 Ok((TcpStream::from(OwnedFd::from(stream)), None))
             }

@@ -115,7 +115,8 @@ impl Room {
         let shared = Arc::new(Shared::new(account.clock(), Limits::default(), None, 1));
         let accounts = Accounts::new(0, shared, account.recorder());
         let dispatcher = Dispatcher::new(accounts, Echo, Arc::new(Mailbox::new(waker)));
-        let seat = Clients::default().seat([127, 0, 0, 1].into(), &Limits::default()).unwrap();
+        let seat =
+            Clients::default().seat(Some([127, 0, 0, 1].into()), &Limits::default()).unwrap();
         let id = ConnectionId { slot: 0, generation: 0, stream: 0 };
         let (caller, now) = (Caller::new(id, 1, seat, false), account.clock().now());
         Room { dispatcher, caller, turn: Turn::at(now, now), _poll: poll }

@@ -1,8 +1,9 @@
-//! The built server under mixed load for as long as wanted: writes that expire, ranges that are held
-//! open, batches, backups, merges and a follower beside each other, with every answer compared.
+//! The built server under mixed load for as long as wanted: writes that expire, ranges that are
+//! held open, batches, backups, merges and a follower beside each other, with every answer
+//! compared.
 //!
-//! For two hours: `make soak MINUTES=120`. A long run fails where memory, descriptors or disk are not
-//! flat: the last quarter is held against the second.
+//! For two hours: `make soak MINUTES=120`. A long run fails where memory, descriptors or disk are
+//! not flat: the last quarter is held against the second.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,

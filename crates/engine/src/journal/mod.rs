@@ -4,8 +4,8 @@
 //! numbers, one look-up in the segment's offset index, and the record itself, all in mapped memory
 //! ([`segments`]). Appending is copying into a mapped file whose space was allocated before
 //! ([`writer`]). Segments are prepared ([`spares`]) and sealed ([`seal`]) off the write path, made
-//! durable in groups ([`sync`]), and collected once most of them is garbage ([`garbage`]). On a disk
-//! that is nearly full, a reserve is left for what gives room back ([`room`]).
+//! durable in groups ([`sync`]), and collected once most of them is garbage ([`garbage`]). On a
+//! disk that is nearly full, a reserve is left for what gives room back ([`room`]).
 
 mod current;
 mod ends;

@@ -59,7 +59,8 @@ impl RunCursor {
         let mut cursor = TableCursor::new(Arc::clone(table), sought.mode);
         let is_there = cursor.seek_prefix(sought.prefix, sought.hash)?;
         if is_there == Some(false) {
-            // Its last key is behind the beginning, and so behind the prefix: no other table has it.
+            // Its last key is behind the beginning, and so behind the prefix: no other table has
+            // it.
             return Ok(None);
         }
         let mut run = RunCursor::new(tables(), sought.mode);
@@ -280,8 +281,8 @@ impl Merge {
         Merge::new(sources, range, direction)
     }
 
-    /// A merge of what a version holds of the keys with the prefix `prefix`, which fill `range`. Where
-    /// that is known, what has none of them is left out, and the others need no search.
+    /// A merge of what a version holds of the keys with the prefix `prefix`, which fill `range`.
+    /// Where that is known, what has none of them is left out, and the others need no search.
     pub(crate) fn of_prefix(
         version: &Version,
         prefix: &[u8],

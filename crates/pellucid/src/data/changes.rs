@@ -33,7 +33,8 @@ const LINE_BYTES_MAX: usize = 512 << 20;
 pub(crate) struct ChangesArguments {
     #[command(flatten)]
     server: ServerAddress,
-    /// The last sequence number that is known; 0 for all writes [default with --follow: the newest].
+    /// The last sequence number that is known; 0 for all writes [default with --follow: the
+    /// newest].
     #[arg(long, required_unless_present = "follow")]
     since: Option<u64>,
     /// Go on with what is written later, until the server or this command is stopped.

@@ -8,6 +8,9 @@ use super::json::{attribute, elements};
 use crate::Failure;
 use crate::remote::{Answer, Remote, encoded, question};
 
+/// Takes the documents of a piece of the result, each as JSON; false if it wants no more.
+pub(super) type Take<'a> = dyn FnMut(&[&[u8]]) -> Result<bool, Failure> + 'a;
+
 /// Results that one answer brings.
 pub(super) const BATCH_RESULTS: u32 = 1_000;
 /// Bytes that one answer may have; a server ends a batch at 16 MiB, or behind one larger result.
@@ -24,11 +27,7 @@ pub(super) struct Asked<'a> {
 impl Asked<'_> {
     /// Runs a query, which is given as the body of its request. `take` gets the results as they
     /// come, some at a time and each as the server wrote it, and says whether it wants more.
-    pub(super) fn results(
-        &self,
-        query: &Value,
-        take: &mut dyn FnMut(&[&[u8]]) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
+    pub(super) fn results(&self, query: &Value, take: &mut Take<'_>) -> Result<(), Failure> {
         let path = format!("/_db/{}/_api/cursor", encoded(self.database));
         let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
         loop {

@@ -62,9 +62,9 @@ struct Settings {
     /// [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
     data: Option<PathBuf>,
-    /// Addresses to listen on [default: 127.0.0.1:8080], separated by commas or in several flags (in
-    /// a file: a list): ADDRESS:PORT, where port 0 takes any that is free, or unix:PATH for a Unix
-    /// socket, which programs of this machine alone can reach.
+    /// Addresses to listen on [default: 127.0.0.1:8080], separated by commas or in several flags
+    /// (in a file: a list): ADDRESS:PORT, where port 0 takes any that is free, or unix:PATH for a
+    /// Unix socket, which programs of this machine alone can reach.
     #[arg(long, env = "PELLUCID_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
     #[serde(default, deserialize_with = "read_addresses", serialize_with = "write_addresses")]
     listen: Option<Vec<ListenAddress>>,

@@ -449,5 +449,5 @@ fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     let all = lines(&run(&["export", url, "--cluster"]));
     assert_eq!((all.len(), &all[299]["value"]), (300, &json!("299")));
     assert!(lines(&run(&["export", url])).len() < 300, "those of one node");
-    nodes.map(Serving::stop);
+    nodes.into_iter().for_each(Serving::stop);
 }

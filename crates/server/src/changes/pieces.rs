@@ -13,7 +13,7 @@ use super::followers::{FollowerPlace, Followers};
 use crate::answer::Later;
 
 /// The state that the body and the thread that makes its pieces share.
-enum State {
+enum PieceState {
     /// A piece is made.
     Here { piece: Vec<u8>, filled: Filled, body: ChangesBody },
     /// Nothing has been written since this moment that the client does not have.
@@ -22,18 +22,18 @@ enum State {
     Away,
 }
 
-impl State {
+impl PieceState {
     /// The next piece; the memory of the last one is used again.
-    fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> State {
+    fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> PieceState {
         piece.clear();
         let filled = body.fill(&mut piece, occasion);
-        State::Here { piece, filled, body }
+        PieceState::Here { piece, filled, body }
     }
 }
 
 /// See the module.
 pub(super) struct ChangesPieces {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PieceState>>,
     store: Arc<dyn Store>,
     followers: Arc<Followers>,
     reminder: Reminder<Later>,
@@ -48,17 +48,17 @@ impl ChangesPieces {
         reminder: Reminder<Later>,
         place: Option<FollowerPlace>,
     ) -> ChangesPieces {
-        let state = State::Here { piece: Vec::new(), filled: Filled::More, body };
+        let state = PieceState::Here { piece: Vec::new(), filled: Filled::More, body };
         let state = Arc::new(Mutex::new(state));
         ChangesPieces { state, store, followers, reminder, _place: place }
     }
 
     /// Has a thread make the next piece, or makes it here where there is none.
-    fn make(&self, state: &mut State, piece: Vec<u8>, body: ChangesBody, occasion: Occasion) {
+    fn make(&self, state: &mut PieceState, piece: Vec<u8>, body: ChangesBody, occasion: Occasion) {
         let workers = self.store.workers();
         match workers.map(Workers::reserve) {
             None => {
-                *state = State::next(piece, body, occasion);
+                *state = PieceState::next(piece, body, occasion);
                 self.reminder.go_on();
             }
             // All are busy, and many wait: it is tried again with the next look.
@@ -66,7 +66,7 @@ impl ChangesPieces {
             Some(Some(place)) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
-                    let next = State::next(piece, body, occasion);
+                    let next = PieceState::next(piece, body, occasion);
                     *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
                     reminder.go_on();
                 });
@@ -74,9 +74,9 @@ impl ChangesPieces {
         }
     }
 
-    fn sleep(&self, state: &mut State, body: ChangesBody, since: Ticks) {
+    fn sleep(&self, state: &mut PieceState, body: ChangesBody, since: Ticks) {
         let sequence = body.sequence();
-        *state = State::Asleep { body, since };
+        *state = PieceState::Asleep { body, since };
         self.followers.wait(sequence, since, self.reminder.clone());
     }
 }
@@ -84,9 +84,9 @@ impl ChangesPieces {
 impl BodySource for ChangesPieces {
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *state, State::Away) {
-            State::Away => Filled::Waiting,
-            State::Asleep { body, since } => {
+        match std::mem::replace(&mut *state, PieceState::Away) {
+            PieceState::Away => Filled::Waiting,
+            PieceState::Asleep { body, since } => {
                 let occasion = match self.followers.is_stopping() {
                     true => Some(Occasion::Stop),
                     false if self.followers.is_news(body.sequence()) => Some(Occasion::Usual),
@@ -95,11 +95,11 @@ impl BodySource for ChangesPieces {
                 match occasion {
                     Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
                     // It was asked for another reason, and still waits to be woken.
-                    None => *state = State::Asleep { body, since },
+                    None => *state = PieceState::Asleep { body, since },
                 }
                 Filled::Waiting
             }
-            State::Here { piece, filled, body } => {
+            PieceState::Here { piece, filled, body } => {
                 out.extend_from_slice(&piece);
                 match filled {
                     Filled::More => self.make(&mut state, piece, body, Occasion::Usual),

@@ -11,6 +11,9 @@ use crate::query::{number_parameter, parameter, text_parameter};
 /// The header by which a browser goes on with a stream of events.
 const LAST_EVENT: &str = "last-event-id";
 
+/// A collection and its database, by their names.
+type CollectionNames<'q> = (Cow<'q, str>, Cow<'q, str>);
+
 /// See the module.
 pub(crate) struct ChangesQuery<'q> {
     /// The sequence number that the changes are above; nothing for the newest one.
@@ -22,7 +25,7 @@ pub(crate) struct ChangesQuery<'q> {
     pub(super) is_durable: bool,
     pub(super) form: ChangeForm,
     /// The collection and its database, if the changes of one are asked for.
-    pub(crate) collection: Option<(Cow<'q, str>, Cow<'q, str>)>,
+    pub(crate) collection: Option<CollectionNames<'q>>,
 }
 
 impl<'q> ChangesQuery<'q> {
@@ -63,7 +66,7 @@ impl<'q> ChangesQuery<'q> {
 }
 
 /// The collection that the parameters name, and its database.
-fn collection_in(query: Option<&str>) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, String> {
+fn collection_in(query: Option<&str>) -> Result<Option<CollectionNames<'_>>, String> {
     let database = text_parameter(query, "database")?;
     let has_table = parameter(query, "table")?.is_some();
     match (text_parameter(query, "collection")?, database) {

@@ -197,6 +197,7 @@ impl FirstPiece {
 }
 
 /// The state that the body and the thread that makes its pieces share.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each piece")]
 enum State {
     Here {
         piece: Vec<u8>,

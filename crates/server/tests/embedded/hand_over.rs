@@ -277,7 +277,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
     stop.join().unwrap();
     // What was acknowledged is there, and nobody holds the store any more.
     let options = ServerOptions { threads: 1, ..ServerOptions::new(folder.path().to_owned()) };
-    let options = ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), ..options };
+    let options = ServerOptions { listen: vec!["127.0.0.1:0".parse().unwrap()], ..options };
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
     let mut client = Client::connect(server.address().unwrap());

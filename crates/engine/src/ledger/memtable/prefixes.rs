@@ -1,5 +1,5 @@
-//! The prefixes that a memtable may hold: a filter, so that a look-up by a prefix that it does not hold
-//! neither sorts nor searches its entries.
+//! The prefixes that a memtable may hold: a filter, so that a look-up by a prefix that it does not
+//! hold neither sorts nor searches its entries.
 //!
 //! A blocked Bloom filter (Putze, Sanders, Singler 2007) whose blocks are words.
 

@@ -123,8 +123,8 @@ impl TableDirectories {
         directories.map(|directory| directory.size_bytes() as u64).sum()
     }
 
-    /// Makes the directories from the blocks, that of the prefixes if `knows_prefixes`, or has that of
-    /// the keys name its records, unless `is_wanted` says no meanwhile. Damage is not reported
+    /// Makes the directories from the blocks, that of the prefixes if `knows_prefixes`, or has that
+    /// of the keys name its records, unless `is_wanted` says no meanwhile. Damage is not reported
     /// here: the table then does without, and reads of the block will tell.
     pub(crate) fn make(
         &self,

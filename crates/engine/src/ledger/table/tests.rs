@@ -220,8 +220,8 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// A cursor goes to the first key of a prefix, whichever block that is in, and says which prefixes are
-/// not there.
+/// A cursor goes to the first key of a prefix, whichever block that is in, and says which prefixes
+/// are not there.
 #[test]
 fn prefixes_are_found_where_they_begin() {
     let key = |prefix: u8, rest: u16| [&[0, 0, prefix][..], &rest.to_be_bytes()].concat();

@@ -147,8 +147,8 @@ impl JournalLink for SlowBooks {
         self.books.now_ms()
     }
 
-    fn after_manifest(&self, flushed_sequence: u64) {
-        self.books.after_manifest(flushed_sequence);
+    fn after_manifest(&self, flushed_sequence: u64, tables_bytes: u64) {
+        self.books.after_manifest(flushed_sequence, tables_bytes);
     }
 }
 

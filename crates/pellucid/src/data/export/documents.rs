@@ -16,6 +16,9 @@ use crate::Failure;
 use crate::progress::Progress;
 use crate::remote::Remote;
 
+/// Appends a document, given as JSON, in the form of the export.
+type Add<'a> = dyn Fn(&[u8], &mut Vec<u8>) -> Result<(), Failure> + 'a;
+
 /// All documents, as they are stored.
 const DOCUMENTS: &str = "FOR document IN @@collection RETURN document";
 /// The names of all attributes.
@@ -74,7 +77,7 @@ impl Export<'_> {
         mut text: Vec<u8>,
         out: &mut Out,
         progress: &mut Progress,
-        add: &dyn Fn(&[u8], &mut Vec<u8>) -> Result<(), Failure>,
+        add: &Add<'_>,
     ) -> Result<(), Failure> {
         let (mut count, mut bytes) = (0, 0);
         self.asked().results(&self.query(DOCUMENTS, true), &mut |documents| {

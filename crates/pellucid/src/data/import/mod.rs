@@ -17,7 +17,7 @@ use super::format::Format;
 use super::table::TableArgument;
 use crate::Failure;
 use crate::progress::Progress;
-use crate::remote::{Remote, ServerAddress};
+use crate::remote::ServerAddress;
 use documents::{Documents, Kind, OnDuplicate, Place};
 use entities::Entities;
 use rows::Rows;
