@@ -338,7 +338,8 @@ fn imports_count_what_they_did() {
     );
     let complete = ImportOptions { complete: true, ..lines.clone() };
     let error = import("{\"_key\":\"b\"}\n{\"_key\":\"a\"}\n", &complete).unwrap_err();
-    assert_eq!((error.number.0, &*error.message), (1210, "unique constraint violated"));
+    let blamed = "at position 1: unique constraint violated";
+    assert_eq!((error.number.0, &*error.message), (1210, blamed));
     assert_eq!(people.count(), 1);
     let update = ImportOptions { on_duplicate: OnDuplicate::Update, ..lines.clone() };
     let array = ImportOptions { form: ImportForm::Array, ..update };

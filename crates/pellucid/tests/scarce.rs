@@ -54,8 +54,15 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
                 let mut client = server.client();
                 while let Some((name, query)) = costly.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let body = json!({"query": query, "options": {"maxRuntime": SECONDS}});
-                    let (status, text) = post(&mut client, "/_api/cursor", &body.to_string());
+                    let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
+                    let status = answer.status;
+                    let text: String =
+                        String::from_utf8_lossy(&answer.body).chars().take(200).collect();
                     println!("{status} {name}: {text:.100}");
+                    if answer.header("Connection") == Some("close") {
+                        // A body for which there is no room is not read.
+                        client = server.client();
+                    }
                     assert!(matches!(status, 201 | 400..=599), "{name}: {status} {text}");
                 }
             });
