@@ -233,6 +233,7 @@ impl Writer {
         if !self.collector.is_room_due(last) {
             return false;
         }
+        turn.journal.give_up_spares();
         // What it has overwritten is known once it is flushed.
         let is_sealed = self.ledger.try_seal_active(last);
         if is_sealed {

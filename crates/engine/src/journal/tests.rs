@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_io::FileSystem;
-use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 use pellucid_clock::Clock;
 
@@ -54,6 +54,15 @@ fn read(journal: &Journal, sequence: u64, key: &[u8], length: usize) -> Result<V
 }
 
 fn append(writer: &mut JournalWriter, key: &[u8], value: &[u8]) -> u64 {
+    try_append(writer, key, value, Purpose::Puts).unwrap()
+}
+
+fn try_append(
+    writer: &mut JournalWriter,
+    key: &[u8],
+    value: &[u8],
+    purpose: Purpose,
+) -> Result<u64> {
     let record = Record {
         form: HeaderForm::Short,
         sequence: 0,
@@ -66,10 +75,10 @@ fn append(writer: &mut JournalWriter, key: &[u8], value: &[u8]) -> u64 {
         compression: Compression::None,
         value,
     };
-    writer.reserve(record.padded_length(), 1, Purpose::Puts).unwrap();
+    writer.reserve(record.padded_length(), 1, purpose)?;
     let sequence = writer.append(record);
-    writer.complete_batch().unwrap();
-    sequence
+    writer.complete_batch()?;
+    Ok(sequence)
 }
 
 #[test]
@@ -212,6 +221,31 @@ fn a_segment_ends_at_a_record_that_does_not_follow() {
         let scanned = scan(first_sequence);
         assert_eq!((scanned.offsets.len(), scanned.damage), (0, Damage::Fields));
     }
+}
+
+/// Deletes found the disk full that puts had filled to the last byte.
+#[test]
+fn puts_end_at_the_reserve_and_deletes_go_on_in_it() {
+    const SMALL_BYTES: u64 = 4 << 10;
+    let files = SimulatedFileSystem::new();
+    let (journal, mut writer) = open_with(&files, 64 << 10, 1 << 10).unwrap();
+    files.set_faults(Faults { space_bytes: Some(1 << 20), ..Faults::default() });
+    let (key, value) = (b"\0\x01k", [7; 1_000]);
+    while try_append(&mut writer, key, &value, Purpose::Puts).is_ok() {}
+    let sizes: Vec<_> = journal.segments().facts().iter().map(|facts| facts.size_bytes).collect();
+    assert!(sizes[0] > 60 << 10, "with enough room they are as usual: {sizes:?}");
+    assert_eq!(sizes.last(), Some(&SMALL_BYTES), "and small near the reserve");
+    let (kept_bytes, reserve_bytes) = (journal.room().free_bytes(), 128 << 10);
+    assert!((reserve_bytes..reserve_bytes + SMALL_BYTES).contains(&kept_bytes), "{kept_bytes}");
+    for _ in 0..300 {
+        try_append(&mut writer, key, b"", Purpose::Deletes).unwrap();
+    }
+    assert!(journal.room().free_bytes() + SMALL_BYTES < kept_bytes);
+    let refused = try_append(&mut writer, key, &value, Purpose::Puts).unwrap_err();
+    assert!(matches!(refused, Error::DiskFull { room: Some(_), .. }), "the rest is for deletes");
+    files.set_faults(Faults::default());
+    let sequence = try_append(&mut writer, key, &value, Purpose::Puts).unwrap();
+    assert_eq!(*read(&journal, sequence, key, 1_000).unwrap(), value);
 }
 
 /// The first record of a batch of two.
