@@ -229,13 +229,19 @@ fn puts_end_at_the_reserve_and_deletes_go_on_in_it() {
     const SMALL_BYTES: u64 = 4 << 10;
     let files = SimulatedFileSystem::new();
     let (journal, mut writer) = open_with(&files, 64 << 10, 1 << 10).unwrap();
-    files.set_faults(Faults { space_bytes: Some(1 << 20), ..Faults::default() });
+    files.set_faults(Faults { space_bytes: Some((1 << 20) + (40 << 10)), ..Faults::default() });
     let (key, value) = (b"\0\x01k", [7; 1_000]);
-    while try_append(&mut writer, key, &value, Purpose::Puts).is_ok() {}
+    let refused = loop {
+        if let Err(error) = try_append(&mut writer, key, &value, Purpose::Puts) {
+            break error;
+        }
+    };
+    let Error::DiskFull { room: Some(room), .. } = refused else { panic!("{refused}") };
     let sizes: Vec<_> = journal.segments().facts().iter().map(|facts| facts.size_bytes).collect();
     assert!(sizes[0] > 60 << 10, "with enough room they are as usual: {sizes:?}");
     assert_eq!(sizes.last(), Some(&SMALL_BYTES), "and small near the reserve");
-    let (kept_bytes, reserve_bytes) = (journal.room().free_bytes(), 128 << 10);
+    let (kept_bytes, reserve_bytes) = (journal.room().free_bytes(), room.reserve_bytes);
+    assert!(reserve_bytes > 100 << 10, "{reserve_bytes}");
     assert!((reserve_bytes..reserve_bytes + SMALL_BYTES).contains(&kept_bytes), "{kept_bytes}");
     for _ in 0..300 {
         try_append(&mut writer, key, b"", Purpose::Deletes).unwrap();

@@ -53,7 +53,7 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .counts_as(Operation::Changes)
         .knows(CHANGES_PARAMETERS)
         .to(Need::Account, Handler::Changes),
-    Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities in their order.")
+    Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities, or of a collection.")
         .counts_as(Operation::Changes)
         .knows(CHANGES_PARAMETERS)
         .to(Need::Entities(Read), Handler::Changes),

@@ -383,5 +383,5 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
     // Garbage ends the connection, and says why.
     socket.send(&[0xff; 16]);
     alone.wait_for_log("bytes, where");
-    assert_eq!(alone.client().get("/v0/status").status, 200);
+    assert_eq!(alone.client().get(&entity(&own_key)).status, 404, "and the node serves on");
 }

@@ -36,7 +36,8 @@ fn tables_hold_the_same_keys_apart() {
     assert_eq!(client.get(&entity("a")).text(), "usual");
     let tables = client.get("/v0/tables").json();
     assert_eq!(tables, json!({ "tables": ["entities", "fruit"] }));
-    let line = json!({ "key": STANDARD.encode("b"), "value": STANDARD.encode("batch") });
+    let (key, value) = (STANDARD.encode("b"), STANDARD.encode("batch"));
+    let line = json!({ "op": "put", "key": key, "value": value });
     let batch = client.call("POST", "/v0/batch?table=fruit", &[], line.to_string());
     assert_eq!(batch.status, 200, "{}", batch.text());
     assert_eq!(client.get("/v0/entities?table=fruit&start=a").text(), "a\nfruitb\nbatch");
@@ -58,7 +59,8 @@ fn a_table_that_is_large_is_emptied_whole() {
     let mut client = server.client();
     make(&mut client, "large");
     let lines = (0..2_001).map(|number| {
-        json!({ "key": STANDARD.encode(format!("k{number}")), "value": "" }).to_string()
+        let key = STANDARD.encode(format!("k{number}"));
+        json!({ "op": "put", "key": key, "value": "" }).to_string()
     });
     let lines: Vec<_> = lines.collect();
     let batch = client.call("POST", "/v0/batch?table=large", &[], lines.join("\n"));
