@@ -55,31 +55,68 @@ fn listen_cure(address: &ListenAddress, error: &std::io::Error) -> &'static str 
     }
 }
 
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// True if the text is that of an error of the system that has no descriptor left, whoever met it.
+fn tells_of_scarcity(text: &str) -> bool {
+    let code = text.split("(os error ").skip(1).filter_map(|rest| rest.split_once(')'));
+    let mut codes = code.filter_map(|(code, _)| code.parse().ok());
+    codes.any(pellucid_io::is_out_of_descriptors)
+}
+
+impl ServerError {
+    fn text(&self) -> String {
         match self {
             ServerError::Store(path, error) => {
-                write!(f, "the store in {} cannot be used: {error}", path.display())
+                format!("the store in {} cannot be used: {error}", path.display())
             }
             ServerError::Ring(nodes, error) => {
-                write!(f, "the ring of {nodes} cannot be used: {error}")
+                format!("the ring of {nodes} cannot be used: {error}")
             }
             ServerError::Listen(address, error) => {
-                write!(f, "cannot listen on {address}: {error}; {}", listen_cure(address, error))
+                format!("cannot listen on {address}: {error}; {}", listen_cure(address, error))
             }
             ServerError::Certificate(error) => {
-                write!(f, "{error}; name both files with --tls-cert and --tls-key")
+                format!("{error}; name both files with --tls-cert and --tls-key")
             }
             ServerError::Exposed(what) | ServerError::Cluster(what) | ServerError::Stuck(what) => {
-                f.write_str(what)
+                what.clone()
             }
-            ServerError::Access(error) => error.fmt(f),
-            ServerError::Run(error) if is_scarce(error) => {
-                write!(f, "the server failed: {error}; {DESCRIPTORS_CURE}")
-            }
-            ServerError::Run(error) => write!(f, "the server failed: {error}"),
+            ServerError::Access(error) => error.to_string(),
+            ServerError::Run(error) => format!("the server failed: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text();
+        f.write_str(&text)?;
+        match tells_of_scarcity(&text) && !text.contains("LimitNOFILE") {
+            true => write!(f, "; {DESCRIPTORS_CURE}"),
+            false => Ok(()),
         }
     }
 }
 
 impl std::error::Error for ServerError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which file is the first that cannot be opened depends on the descriptors that the process
+    /// was given; all but the store's came without a cure.
+    #[test]
+    fn a_lack_of_descriptors_has_its_cure_whichever_file_met_it() {
+        let error = || std::io::Error::from_raw_os_error(24);
+        for error in [
+            ServerError::Run(error()),
+            ServerError::Cluster(format!("the list of nodes in x cannot be used: {}", error())),
+            ServerError::Access(AccessError::File(PathBuf::from("x"), error())),
+        ] {
+            let text = error.to_string();
+            assert_eq!(text.matches("LimitNOFILE").count(), 1, "{text}");
+        }
+        let other = ServerError::Run(std::io::Error::from_raw_os_error(2)).to_string();
+        assert!(!other.contains("LimitNOFILE"), "{other}");
+    }
+}
