@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::expiry::MarkedTime;
 use crate::journal::{RecordLocation, SegmentList, SegmentSet};
 use crate::ledger::FoundEntry;
 use crate::object::Value;
@@ -77,40 +78,56 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// The next row with its value, after which others were found ahead with `find`, which fills in
-    /// the key and what was found of it, and says whether there was one.
+    /// the key and what was found of it, and says whether there was one. A row that has expired since
+    /// it was found is passed over: its record may be gone.
     pub(crate) fn next(
         &mut self,
         journal: &SegmentSet,
         mode: ReadMode,
+        time: &MarkedTime,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
-        self.let_go();
-        self.renew_list(journal);
-        self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
-        while self.length < self.wanted && !self.is_at_end {
-            self.find_one(&mut find);
-        }
-        self.ask_for_beginnings();
-        self.ask_for_records();
-        if !self.take_first()? {
-            return Ok(None);
-        }
+        let value = loop {
+            self.let_go();
+            self.renew_list(journal);
+            self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
+            while self.length < self.wanted && !self.is_at_end {
+                self.find_one(&mut find);
+            }
+            self.ask_for_beginnings();
+            self.ask_for_records();
+            if !self.take_first()? {
+                return Ok(None);
+            }
+            let row = &mut self.rows[self.first];
+            if time.is_live(&row.found) {
+                let value = read(journal, self.segments.as_deref(), row, mode);
+                if value.is_ok() || time.is_live(&row.found) {
+                    break value;
+                }
+            }
+        };
         let row = &mut self.rows[self.first];
-        let value = read(journal, self.segments.as_deref(), row, mode);
         Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
     }
 
     /// The next key and what was found of it. The journal is not asked.
     pub(crate) fn next_found(
         &mut self,
+        time: &MarkedTime,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<(&[u8], &mut FoundEntry)>> {
-        self.let_go();
-        if self.length == 0 && !self.is_at_end {
-            self.find_one(&mut find);
-        }
-        if !self.take_first()? {
-            return Ok(None);
+        loop {
+            self.let_go();
+            if self.length == 0 && !self.is_at_end {
+                self.find_one(&mut find);
+            }
+            if !self.take_first()? {
+                return Ok(None);
+            }
+            if time.is_live(&self.rows[self.first].found) {
+                break;
+            }
         }
         let row = &mut self.rows[self.first];
         Ok(Some((&row.key, &mut row.found)))

@@ -92,7 +92,8 @@ impl Scan {
         let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
-        let Some(row) = self.ahead.next(self.store.journal.segments(), self.mode, find)? else {
+        let segments = self.store.journal.segments();
+        let Some(row) = self.ahead.next(segments, self.mode, time, find)? else {
             return Ok(None);
         };
         let value = row.value?;
@@ -115,7 +116,7 @@ impl Scan {
         }
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
-        let Some((key, found)) = self.ahead.next_found(find)? else { return Ok(None) };
+        let Some((key, found)) = self.ahead.next_found(time, find)? else { return Ok(None) };
         Ok(Some((&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
     }
 }

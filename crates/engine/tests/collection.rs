@@ -641,6 +641,37 @@ fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64)
 }
 
 /// An expired value hides what was there before it, even after its ledger entry has gone.
+/// A scan whose reader paused told damage: rows that it had found ahead had expired meanwhile, and
+/// their records were collected.
+#[test]
+fn a_scan_passes_over_what_expires_between_finding_and_reading() {
+    for before_pause in 1..40 {
+        let clock = SimulatedClock::leaked(1_000_000);
+        let files = SimulatedFileSystem::new();
+        let options = EngineOptions { clock: Clock::simulated(clock), ..tiny(&files) };
+        let engine = Engine::open(STORE, options).unwrap();
+        let table = journal_only(&engine);
+        for number in 0..60 {
+            put_expiring(&engine, table, &key(number), 1_010_000);
+        }
+        put(&engine, table, b"last", &[1; 100]).unwrap();
+        settle(&engine);
+        let (start, end) = (Bound::Unbounded, Bound::Unbounded);
+        let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
+        for number in 0..before_pause {
+            assert_eq!(scan.next().unwrap().unwrap().0, key(number));
+        }
+        clock.set_wall_ms(1_010_000);
+        for _ in 0..3 {
+            settle(&engine);
+            engine.collect().unwrap();
+        }
+        let (rest, _) = scan.next().unwrap().expect("one lasts");
+        assert_eq!(rest, b"last", "after {before_pause}");
+        assert!(scan.next().unwrap().is_none());
+    }
+}
+
 #[test]
 fn expired_values_make_room_and_bring_nothing_back() {
     let clock = SimulatedClock::leaked(1_000_000);

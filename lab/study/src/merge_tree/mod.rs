@@ -81,20 +81,9 @@ impl Study for MergeTree {
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
         let folder = make_folder(self.options.data.as_deref())?;
-        let mut plan = Plan::of(&self.options, folder.path().join("store"))?;
+        let plan = Plan::of(&self.options, folder.path().join("store"))?;
         check_room(&plan, folder.path())?;
         let mut notes = Vec::new();
-        let group = match BoundedMemory::new(plan.memory_bytes) {
-            Ok(group) => Some(group),
-            Err(error) => {
-                notes.push(format!(
-                    "Memory was not bounded, because {error}: the store has the page cache of the \
-                     whole machine."
-                ));
-                None
-            }
-        };
-        plan.group = group.as_ref().map(|group| group.folder().to_path_buf());
         if is_in_memory(folder.path()) {
             notes.push(
                 "The store is on a file system in memory, so nothing is read from a disk; choose \
@@ -118,6 +107,8 @@ impl Study for MergeTree {
             context.step("An experiment: more memory", |say| record(&child, &changed, say))?;
         notes.insert(0, repeated.note());
         notes.extend(recordings.iter().flat_map(|recording| recording.notes.iter().cloned()));
+        notes.extend(changed_run.notes.iter().cloned());
+        notes.dedup();
         context.step("Drawing the charts", |_| {
             let mut outcome = outcome(&plan, &recordings, notes);
             if let Some(before) = recordings.first() {
@@ -163,8 +154,27 @@ impl Drop for Ended {
     }
 }
 
-/// Runs the child and takes what it tells.
+/// Runs the child, in bounded memory where that can be had, and takes what it tells. Each run has a
+/// group of its own: a child takes its bound away in the end, to find names for its profiles.
 fn record(
+    program: &[std::ffi::OsString],
+    plan: &Plan,
+    say: &mut dyn FnMut(&str),
+) -> Result<Recording, StudyError> {
+    let group = BoundedMemory::new(plan.memory_bytes);
+    let folder = group.as_ref().ok().map(|group| group.folder().to_path_buf());
+    let mut recording = run_child_in(program, &Plan { group: folder, ..plan.clone() }, say)?;
+    if let Err(error) = group {
+        recording.notes.push(format!(
+            "Memory was not bounded, because {error}: the store has the page cache of the whole \
+             machine."
+        ));
+    }
+    Ok(recording)
+}
+
+/// As [`record`], in the group of the plan.
+fn run_child_in(
     program: &[std::ffi::OsString],
     plan: &Plan,
     say: &mut dyn FnMut(&str),
@@ -221,13 +231,13 @@ fn progress(sample: &Sample) -> String {
     )
 }
 
-/// True if the memory of a run was bounded.
-fn is_bounded(plan: &Plan, recording: &Recording) -> bool {
-    plan.group.is_some() && recording.notes.is_empty()
+/// True if the memory of a run was bounded: else a note says why not.
+fn is_bounded(recording: &Recording) -> bool {
+    recording.notes.is_empty()
 }
 
 fn source<'a>(plan: &Plan, recording: &'a Recording) -> Source<'a> {
-    let memory_bytes = is_bounded(plan, recording).then_some(plan.memory_bytes);
+    let memory_bytes = is_bounded(recording).then_some(plan.memory_bytes);
     let outgrown = |limit: u64| {
         let all = |sample: &Sample| store_bytes(sample) + sample.process.anonymous_bytes as f64;
         let is_larger = |sample: &&Sample| all(sample) > limit as f64;
@@ -246,7 +256,7 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Out
     let (Some(first), Some(shown)) = (recordings.first(), sources.first()) else {
         return Outcome { notes, ..Outcome::default() };
     };
-    if is_bounded(plan, first) {
+    if is_bounded(first) {
         notes.push(format!(
             "Memory was bounded to {} MiB by a control group, page cache and the process's own \
              included.",
@@ -257,7 +267,7 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Out
     let findings = conclusions::findings(&sources);
     let runs = recordings.iter().enumerate();
     let mut outcome = Outcome {
-        settings: settings(plan, first, is_bounded(plan, first)),
+        settings: settings(plan, first, is_bounded(first)),
         answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(shown)),
         loads: runs.filter_map(|(run, recording)| judged(plan, recording, run + 1)).collect(),
@@ -353,4 +363,40 @@ fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String
         ("Files in the end", mib(end.map_or(0.0, store_bytes) as u64)),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    /// A child that tells the bound that it has, and takes it away.
+    const CHILD: &str = r#"
+        plan=$(cat)
+        group=$(printf '%s' "$plan" | sed 's/.*"group":"\([^"]*\)".*/\1/')
+        file=$group/memory.max
+        [ -e "$file" ] || file=$group/memory.limit_in_bytes
+        printf '{"note":"%s"}\n' "$(cat "$file")"
+        echo -1 > "$file" 2>/dev/null || echo max > "$file"
+    "#;
+
+    /// The second run had the page cache of the whole machine, and so had the experiment.
+    #[test]
+    fn every_run_has_a_bound_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            MergeTreeOptions { scale: Scale::Quick, seconds: None, memory_bytes: None, data: None };
+        let plan = Plan::of(&options, folder.path().join("store")).unwrap();
+        if let Err(error) = BoundedMemory::new(plan.memory_bytes) {
+            println!("memory cannot be bounded here, so nothing is to be seen: {error}");
+            return;
+        }
+        let child: Vec<OsString> = ["/bin/sh", "-c", CHILD].map(OsString::from).to_vec();
+        for _ in 0..2 {
+            let recording = record(&child, &plan, &mut |_| {}).unwrap();
+            let bound: u64 = recording.notes[0].parse().unwrap();
+            assert!(bound.abs_diff(plan.memory_bytes) < 1 << 20, "{bound}");
+        }
+    }
 }
