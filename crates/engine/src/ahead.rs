@@ -78,8 +78,8 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// The next row with its value, after which others were found ahead with `find`, which fills in
-    /// the key and what was found of it, and says whether there was one. A row that has expired since
-    /// it was found is passed over: its record may be gone.
+    /// the key and what was found of it, and says whether there was one. A row that has expired
+    /// since it was found is passed over: its record may be gone.
     pub(crate) fn next(
         &mut self,
         journal: &SegmentSet,
