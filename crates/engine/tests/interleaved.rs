@@ -49,8 +49,8 @@ fn of_this_thread() -> impl Fn(&Path) -> bool + Send + 'static {
     move |_| std::thread::current().id() == thread
 }
 
-/// Opens what is left, and checks that it holds the first records and no others; says up to which
-/// sequence number, if that of the first is `first`.
+/// Checks that the files hold a prefix of the records, whose first sequence number is `first`, and
+/// returns the last sequence number of that prefix.
 fn check_prefix(files: &SimulatedFileSystem, first: u64, records: u64) -> u64 {
     let engine = open(files).unwrap();
     let kept = engine.stats().published_sequence;

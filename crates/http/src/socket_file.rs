@@ -17,8 +17,8 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Listens at `path`, with a queue of `backlog` connections. Whoever may write to a file of
-    /// this mode can connect.
+    /// Listens at `path`, with a queue of `backlog` connections. The right to write to the file,
+    /// by its mode, is the right to connect.
     ///
     /// # Errors
     /// If somebody listens there, what is there is no socket, or the file cannot be made.

@@ -55,7 +55,7 @@ fn listen_cure(address: &ListenAddress, error: &std::io::Error) -> &'static str 
     }
 }
 
-/// True if the text is that of an error of the system that has no descriptor left, whoever met it.
+/// True if the text has an error number of the system for a lack of descriptors.
 fn tells_of_scarcity(text: &str) -> bool {
     let code = text.split("(os error ").skip(1).filter_map(|rest| rest.split_once(')'));
     let mut codes = code.filter_map(|(code, _)| code.parse().ok());

@@ -19,9 +19,9 @@ pub enum Moment {
     Created,
     /// A file is about to be synced.
     Syncing,
-    /// A file was synced, and whoever asked for that does not know yet.
+    /// The end of a file's sync, before its caller has the result.
     Synced,
-    /// A folder was synced, likewise.
+    /// The end of a folder's sync, likewise.
     FolderSynced,
     /// A segment that is full is about to be sealed.
     Sealing,

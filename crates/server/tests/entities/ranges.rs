@@ -131,7 +131,7 @@ fn framed_output_gives_every_entry_back_whatever_its_bytes() {
     assert_eq!(client.get(&target).text(), "a\nb\n");
 }
 
-/// Whoever copied a range made all of it last forever.
+/// Expiry was not among the members of a line, so that a copy of a range lasted for ever.
 #[test]
 fn a_line_says_when_its_entry_is_gone() {
     let running = start();
