@@ -110,8 +110,8 @@ impl SegmentList {
         first.saturating_sub(1)
     }
 
-    /// The last sequence number before the newest sealed segments, of `bytes` together at least: zero
-    /// if all segments have fewer, and no limit for zero bytes.
+    /// The last sequence number before the newest sealed segments, of `bytes` together at least:
+    /// zero if all segments have fewer, and no limit for zero bytes.
     pub(crate) fn end_before_newest(&self, bytes: u64) -> u64 {
         let mut sum_bytes = 0;
         let mut sealed = self.segments.iter().rev().filter(|segment| segment.footer().is_some());
