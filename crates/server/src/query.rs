@@ -93,6 +93,15 @@ pub(crate) fn number_parameter(query: Option<&str>, name: &str) -> Result<Option
     text_parameter(query, name)?.map(|text| text.parse().map_err(not_number)).transpose()
 }
 
+/// As [`parameter`], for one that is true or false; without a value it is true.
+pub(crate) fn flag_parameter(query: Option<&str>, name: &str) -> Result<bool, String> {
+    match text_parameter(query, name)?.as_deref() {
+        None | Some("false" | "0") => Ok(false),
+        Some("" | "true" | "1") => Ok(true),
+        Some(_) => Err(format!("`{name}` is neither true nor false")),
+    }
+}
+
 pub(crate) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
     let bytes = text.as_bytes();
     if !bytes.contains(&b'%') {

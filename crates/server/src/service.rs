@@ -349,7 +349,7 @@ impl Api {
     }
 
     fn changes(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
-        let query = ChangesQuery::parse(request, self.entities.acknowledgement)?;
+        let query = ChangesQuery::parse(request, self.entities.acknowledgement(request)?)?;
         let Some((name, database)) = &query.collection else {
             let table = self.entities.tables.named_in(request.query)?;
             return self.changes.answer(&query, ChangesOf::Table(table), exchange);

@@ -3,6 +3,8 @@
 
 use pellucid_http::{Request, write_decimal};
 
+use crate::entities::names_type;
+
 /// The media type of events.
 const EVENTS: &str = "text/event-stream";
 
@@ -18,12 +20,7 @@ pub(crate) enum ChangeForm {
 impl ChangeForm {
     /// Events if the client names them, with whatever parameters.
     pub(super) fn accepted_by(request: &Request<'_>) -> ChangeForm {
-        let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
-        let mut types = accepts
-            .flat_map(|header| header.value.split(|byte| *byte == b','))
-            .filter_map(|item| item.split(|byte| *byte == b';').next());
-        let is_events = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(EVENTS.as_bytes());
-        if types.any(is_events) { ChangeForm::Events } else { ChangeForm::Lines }
+        if names_type(request, EVENTS) { ChangeForm::Events } else { ChangeForm::Lines }
     }
 
     pub(super) fn content_type(self) -> &'static str {

@@ -6,7 +6,7 @@ use pellucid_http::Request;
 use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
 
 use super::form::ChangeForm;
-use crate::query::{number_parameter, parameter, text_parameter};
+use crate::query::{flag_parameter, number_parameter, parameter, text_parameter};
 
 /// The header by which a browser goes on with a stream of events.
 const LAST_EVENT: &str = "last-event-id";
@@ -29,7 +29,7 @@ pub(crate) struct ChangesQuery<'q> {
 }
 
 impl<'q> ChangesQuery<'q> {
-    /// Reads the parameters; `acknowledgement` holds where the request has none.
+    /// Reads the parameters, but for that of the acknowledgement, which is given.
     ///
     /// # Errors
     /// Names the wrong one.
@@ -38,7 +38,7 @@ impl<'q> ChangesQuery<'q> {
         acknowledgement: Acknowledgement,
     ) -> Result<ChangesQuery<'q>, String> {
         let form = ChangeForm::accepted_by(request);
-        let is_followed = form == ChangeForm::Events || flag(request.query, "follow")?;
+        let is_followed = form == ChangeForm::Events || flag_parameter(request.query, "follow")?;
         let since = match request.header(LAST_EVENT) {
             Some(id) => Some(event_id(id)?),
             None => number_parameter(request.query, "since")?,
@@ -54,12 +54,7 @@ impl<'q> ChangesQuery<'q> {
         if prefix.len() > KEY_LENGTH_MAX {
             return Err(format!("`prefix` has more than the {KEY_LENGTH_MAX} bytes of a key"));
         }
-        let is_durable = match text_parameter(request.query, "sync")?.as_deref() {
-            None => acknowledgement == Acknowledgement::Disk,
-            Some("memory" | "os") => false,
-            Some("disk") => true,
-            Some(_) => return Err("`sync` is one of memory, os and disk".to_owned()),
-        };
+        let is_durable = acknowledgement == Acknowledgement::Disk;
         let collection = collection_in(request.query)?;
         Ok(ChangesQuery { since, prefix, is_followed, is_durable, form, collection })
     }
@@ -79,14 +74,6 @@ fn collection_in(query: Option<&str>) -> Result<Option<CollectionNames<'_>>, Str
         (Some(name), database) => {
             Ok(Some((name, database.unwrap_or(Cow::Borrowed(pellucid_document::SYSTEM_DATABASE)))))
         }
-    }
-}
-
-fn flag(query: Option<&str>, name: &str) -> Result<bool, String> {
-    match text_parameter(query, name)?.as_deref() {
-        None | Some("false" | "0") => Ok(false),
-        Some("" | "true" | "1") => Ok(true),
-        Some(_) => Err(format!("`{name}` is neither true nor false")),
     }
 }
 
@@ -123,7 +110,6 @@ mod tests {
             ("", &[][..], "`since` is missing"),
             ("since=-1", &[], "whole number"),
             ("since=0&follow=perhaps", &[], "neither true nor false"),
-            ("since=0&sync=paper", &[], "memory, os and disk"),
             ("since=0&database=d", &[], "with `collection` alone"),
             ("since=0&collection=", &[], "empty"),
             ("since=0&collection=c&table=t", &[], "two things"),

@@ -8,7 +8,7 @@ use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
 use pellucid_store::Object;
 
 use crate::log::Log;
-use crate::query::{number_parameter, parameter, text_parameter};
+use crate::query::{flag_parameter, number_parameter, parameter};
 
 /// The media type of framed output.
 const NDJSON: &str = "application/x-ndjson";
@@ -63,23 +63,23 @@ pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
         return Err("`end` is empty: leave it out for the end of the table".to_owned());
     }
     let left = number_parameter(query, "limit")?.unwrap_or(u64::MAX);
-    let flag = |name: &str| match text_parameter(query, name)?.as_deref() {
-        None | Some("false" | "0") => Ok(false),
-        Some("" | "true" | "1") => Ok(true),
-        Some(_) => Err(format!("`{name}` is neither true nor false")),
-    };
+    let flag = |name| flag_parameter(query, name);
     let (reverse, is_of_cluster) = (flag("reverse")?, flag("cluster")?);
     Ok(Query { start, end, left, reverse, is_of_cluster })
 }
 
-/// Framed if the client names it, with whatever parameters.
-pub(crate) fn form_of(request: &Request<'_>) -> Form {
+/// True if `Accept` names this media type, with whatever parameters.
+pub(crate) fn names_type(request: &Request<'_>, media_type: &str) -> bool {
     let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
     let mut types = accepts
         .flat_map(|header| header.value.split(|byte| *byte == b','))
         .filter_map(|item| item.split(|byte| *byte == b';').next());
-    let is_framed = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(NDJSON.as_bytes());
-    if types.any(is_framed) { Form::Ndjson } else { Form::Plain }
+    types.any(|item| item.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes()))
+}
+
+/// Framed if the client names it, with whatever parameters.
+pub(crate) fn form_of(request: &Request<'_>) -> Form {
+    if names_type(request, NDJSON) { Form::Ndjson } else { Form::Plain }
 }
 
 /// A source of the entries of a range.

@@ -210,6 +210,7 @@ fn what_cannot_be_followed_is_refused() {
         ("", 400, "since"),
         ("?since=x", 400, "whole number"),
         ("?since=0&tail=1", 400, "tail"),
+        ("?since=0&sync=paper", 400, "memory, os and disk"),
         ("?since=0&collection=none", 404, "none"),
         ("?since=0&collection=c&database=d", 404, "database"),
         ("?since=9999999", 410, "newest"),

@@ -114,7 +114,11 @@ fn bad_lists_are_refused() {
         assert!(answer.text().contains(what), "{}", answer.text());
     }
     assert_eq!(client.call("POST", TARGET, &[], "{\"key\":\"YQ==\"}\n".repeat(1_001)).status, 400);
-    assert_eq!(client.call("POST", TARGET, &[], vec![b' '; (2 << 20) + 1]).status, 413);
+    // It is refused by its head: a client that goes on sending may find the connection closed.
+    let length = (2 << 20) + 1;
+    let head = format!("POST {TARGET} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
+    client.send(head.as_bytes());
+    assert_eq!(client.answer().status, 413);
     let mut client = running.client();
     assert_eq!(client.get(TARGET).status, 405);
     assert_eq!(client.put(&entity(encode("x")), "1").status, 201, "the server goes on");
