@@ -9,7 +9,7 @@ use super::table::{Table, TableCursor};
 use super::version::{LEVELS, Version};
 use super::{Direction, Entry, KeyRange};
 use crate::codec::key_hash;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::read_mode::ReadMode;
 
 /// A cursor over tables that follow one another: those of a level.
@@ -341,6 +341,17 @@ impl Merge {
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         self.heap.first().and_then(|first| self.sources[first.source].entry())
+    }
+
+    /// The error for an entry in front that should have come before. A table's checksums vouch for
+    /// what was written, not for who wrote it.
+    #[cold]
+    pub(crate) fn out_of_order(&self) -> Error {
+        let source = self.heap.first().map(|first| &self.sources[first.source]);
+        match source {
+            Some(Source::Run(RunCursor { cursor: Some(cursor), .. })) => cursor.out_of_order(),
+            _ => unreachable!("the keys of a memtable are in order"),
+        }
     }
 
     /// Moves to the next entry.

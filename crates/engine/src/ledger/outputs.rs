@@ -7,11 +7,11 @@ use super::snapshots::Retention;
 use super::stages::Stages;
 use super::state::{ENTRIES_A_SLICE, State};
 use super::stats::JobStats;
-use super::table::{TableWriter, WriterTimes, table_folder};
+use super::table::{TableWriter, WriterTimes};
 use super::table_files::WrittenTable;
 use super::version::Levels;
 use super::{Direction, Dropped, DroppedList, Entry, KeyRange, Verdict};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The outcome of a merge, or of a part of one.
 pub(super) struct Merged {
@@ -132,10 +132,8 @@ impl MergeJob<'_> {
         let mut stages = Stages::new(state.options.clock);
         while let Some(entry) = merge.entry().filter(|entry| self.range.ends_behind(entry.key)) {
             let sample = stages.begin(|| outputs.writers_ns());
-            // A table's checksums vouch for what was written, not for who wrote it.
             if !retention.is_followed_by(&entry) {
-                let what = "a table that is merged has its entries out of order (`verify`)";
-                return Err(Error::corruption(&table_folder(state.files.directory()), 0, what));
+                return Err(merge.out_of_order());
             }
             let is_deepest = || !self.levels.may_hold_below(self.plan.to(), entry.key);
             match retention.judge(&entry, is_deepest) {

@@ -1,5 +1,6 @@
 //! A scan: the keys of a range as they were at one sequence number.
 
+use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -16,14 +17,12 @@ pub(crate) struct LedgerScan {
     merge: Merge,
     direction: Direction,
     at_sequence: u64,
-    /// The key that the range begins behind, if it is none of it; only forward scans stand on it.
-    excluded: Option<Box<[u8]>>,
+    /// The key that was returned last; before the first, that of the range's beginning.
+    key: Vec<u8>,
+    /// Whether the next entry may have that key, has to lie beyond it, or may lie anywhere.
+    next_from: Bound<()>,
     /// Keys beyond it, in the direction of the scan, end it.
     end: Bound<Box<[u8]>>,
-    with_tombstones: bool,
-    /// The key that was returned last.
-    key: Vec<u8>,
-    is_first: bool,
     /// Keeps the tables and memtables alive as a whole.
     _version: Arc<Version>,
 }
@@ -37,13 +36,7 @@ impl LedgerScan {
         mode: ReadMode,
     ) -> Result<LedgerScan> {
         let merge = Merge::of_version(&version, range, direction, mode)?;
-        let (excluded, end) = match (direction, range.start) {
-            (Direction::Forward, Bound::Excluded(start)) => (Some(start.into()), range.end),
-            (Direction::Forward, _) => (None, range.end),
-            (Direction::Reverse, start) => (None, start),
-        };
-        let scan = LedgerScan::of_merge(merge, version, end.map(Box::from), direction, at_sequence);
-        Ok(LedgerScan { excluded, ..scan })
+        Ok(LedgerScan::of_merge(merge, version, range, direction, at_sequence))
     }
 
     /// The keys with a prefix.
@@ -58,40 +51,33 @@ impl LedgerScan {
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(prefix), end };
         let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
-        let end = match direction {
-            Direction::Forward => {
-                behind.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_boxed_slice()))
-            }
-            Direction::Reverse => Bound::Included(prefix.into()),
-        };
-        Ok(LedgerScan::of_merge(merge, version, end, direction, at_sequence))
+        Ok(LedgerScan::of_merge(merge, version, &range, direction, at_sequence))
     }
 
     fn of_merge(
         merge: Merge,
         version: Arc<Version>,
-        end: Bound<Box<[u8]>>,
+        range: &KeyRange<'_>,
         direction: Direction,
         at_sequence: u64,
     ) -> LedgerScan {
+        let (begin, end) = match direction {
+            Direction::Forward => (range.start, range.end),
+            Direction::Reverse => (range.end, range.start),
+        };
+        let key = match begin {
+            Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
+            Bound::Unbounded => Vec::new(),
+        };
         LedgerScan {
             merge,
             direction,
             at_sequence,
-            excluded: None,
-            end,
-            with_tombstones: false,
-            key: Vec::new(),
-            is_first: true,
+            key,
+            next_from: begin.map(|_| ()),
+            end: end.map(Box::from),
             _version: version,
         }
-    }
-
-    /// The same scan, but with the tombstones, too.
-    #[allow(dead_code, reason = "for exports and repair, which need to know what was deleted")]
-    pub(crate) fn with_tombstones(mut self) -> LedgerScan {
-        self.with_tombstones = true;
-        self
     }
 
     /// The next key and its newest entry that is not above the scan's sequence number; deleted keys
@@ -112,7 +98,7 @@ impl LedgerScan {
                 Direction::Forward => self.next_forward(found)?,
                 Direction::Reverse => self.next_reverse(found)?,
             };
-            if !is_there || found.kind == Kind::Put || self.with_tombstones {
+            if !is_there || found.kind == Kind::Put {
                 return Ok(is_there);
             }
         }
@@ -132,8 +118,12 @@ impl LedgerScan {
     fn next_forward(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(false) };
-            let is_older = !self.is_first && entry.key == &self.key[..];
-            if is_older || entry.sequence > self.at_sequence {
+            let is_passed = match entry.key.cmp(&self.key) {
+                Order::Greater => false,
+                Order::Equal => self.next_from == Bound::Excluded(()),
+                Order::Less => return Err(self.merge.out_of_order()),
+            };
+            if is_passed || entry.sequence > self.at_sequence {
                 self.merge.advance()?;
                 continue;
             }
@@ -145,21 +135,26 @@ impl LedgerScan {
             if is_behind {
                 return Ok(false);
             }
-            let is_excluded = self.excluded.as_deref().is_some_and(|key| key == entry.key);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            self.is_first = false;
+            self.next_from = Bound::Excluded(());
             *found = entry.to_found();
             self.merge.advance()?;
-            if !is_excluded {
-                return Ok(true);
-            }
+            return Ok(true);
         }
     }
 
     fn next_reverse(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(false) };
+            let is_in_order = match self.next_from {
+                Bound::Included(()) => entry.key <= &self.key[..],
+                Bound::Excluded(()) => entry.key < &self.key[..],
+                Bound::Unbounded => true,
+            };
+            if !is_in_order {
+                return Err(self.merge.out_of_order());
+            }
             let is_behind = match &self.end {
                 Bound::Included(end) => entry.key < &end[..],
                 Bound::Excluded(end) => entry.key <= &end[..],
@@ -170,6 +165,7 @@ impl LedgerScan {
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
+            self.next_from = Bound::Excluded(());
             // Versions of a key come from the oldest to the newest.
             let mut is_there = false;
             while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {

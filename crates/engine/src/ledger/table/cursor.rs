@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::block::Block;
+use super::block::{Block, BlockFault};
 use super::packed::Opened;
 use super::reader::Table;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
 use crate::read_mode::ReadMode;
 
@@ -94,6 +94,13 @@ impl TableCursor {
             head,
             value: self.value.clone().map(|value| &self.bytes()[value]),
         })
+    }
+
+    /// The error for an entry that should have come before others, with the place of its block.
+    #[cold]
+    pub(crate) fn out_of_order(&self) -> Error {
+        let what = "an entry of the block is out of order";
+        self.table.blocks().corrupted(self.block, BlockFault { offset: 0, what })
     }
 
     /// The bytes that heads and values lie in.
