@@ -11,7 +11,7 @@ ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
 
-.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-documents bench-cluster bench-stores bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ bench-neighbours: build ## What reads in memory notice of reads from the disk an
 	@scripts/need taskset
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- neighbours
 
+bench-space: ## Space on the disk against bytes written, at each share of dead bytes from which on segments are collected (QUICK=1 for short)
+	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- space
+
 bench-cluster: build ## What forwarding to another node costs, and a node that is killed or hangs (QUICK=1 for short)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- cluster
@@ -89,8 +92,11 @@ study-rocksdb: ## Study entity on Pellucid's engine and on the system's RocksDB,
 soak-profiles: ## All profilers at ten times their rates under TLS, flushes and merges, for half an hour (SOAK_SECONDS=1800)
 	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid-server --test profiles_soak -- --nocapture
 
-bench-engine: ## The engine beside RocksDB and fjall, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=, WORK=)
+bench-engine: ## The engine beside RocksDB, fjall, LMDB and redb, on the studies' work (QUICK=1, RUNS=, KEYS=, PEERS=, WORK=)
 	@CARGO=$(CARGO) lab/bench/engine/run
+
+bench-embedded: ## The table of the engine's README: five embedded stores, a million puts (QUICK=1, RUNS=, KEYS=, PEERS=)
+	@CARGO=$(CARGO) lab/bench/engine/run table
 
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset

@@ -37,6 +37,9 @@ pub struct EmbeddedOptions {
     /// Bytes of the newest journal segments that are not collected by themselves, for those who
     /// follow the changes.
     pub kept_changes_bytes: u64,
+    /// The share of a journal segment that is dead from which on it is collected, in
+    /// [`pellucid_engine::DEAD_SHARES`].
+    pub dead_share: f64,
     /// The requests that are offloaded from their event loop.
     pub hand_over: HandOver,
     /// Requests that may wait for a thread that waits for the medium. Beyond it:
@@ -51,6 +54,7 @@ impl Default for EmbeddedOptions {
             memory_bytes: options.memory_bytes,
             value_bytes_max: options.value_length_max,
             kept_changes_bytes: options.kept_changes_bytes,
+            dead_share: options.dead_share,
             hand_over: HandOver::Auto,
             handed_over_max: 1_024,
         }
@@ -89,6 +93,7 @@ impl EmbeddedStore {
             memory_bytes,
             value_bytes_max,
             kept_changes_bytes,
+            dead_share,
             hand_over,
             handed_over_max,
         } = options;
@@ -96,6 +101,7 @@ impl EmbeddedStore {
             memory_bytes,
             value_length_max: value_bytes_max,
             kept_changes_bytes,
+            dead_share,
             ..engine_options
         };
         let clock = engine_options.clock;

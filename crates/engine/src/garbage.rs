@@ -47,10 +47,6 @@ const SLICE_BYTES: u64 = 256 << 10;
 /// The bytes for which a record that is known to be needed by nobody counts in a slice: it is not
 /// read.
 const UNNEEDED_COSTS_BYTES: u64 = 8;
-/// The share of dead bytes from which on a segment is collected in the background. Each byte that
-/// is freed costs at most 0.82 of one that is copied. Keys overwritten at random then take 1.45
-/// times the journal of the live ones.
-const DEAD_SHARE_BACKGROUND: f64 = 0.55;
 /// The share from which on [`crate::Engine::collect`] collects a segment, and so does a full disk.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
 /// Merges that are done at a time to make room on a full disk; each is small enough for the room
@@ -133,6 +129,15 @@ impl Judge {
     }
 }
 
+/// The segments that the thread collects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CollectionRules {
+    /// The share of a segment that is dead from which on it is collected.
+    pub(crate) dead_share: f64,
+    /// Bytes of the newest segments, which are left alone.
+    pub(crate) kept_bytes: u64,
+}
+
 /// Collects the journal's garbage, on call and on a thread of its own.
 pub(crate) struct GarbageCollector {
     journal: Arc<Journal>,
@@ -141,8 +146,7 @@ pub(crate) struct GarbageCollector {
     time: Arc<MarkedTime>,
     clock: Clock,
     activity: Activity,
-    /// Bytes of the newest segments that the thread leaves alone.
-    kept_bytes: u64,
+    rules: CollectionRules,
     /// Held while a run is collected; whether the store was closed.
     is_closed: Mutex<bool>,
     is_stopping: AtomicBool,
@@ -162,7 +166,7 @@ impl GarbageCollector {
         ledger: Arc<Ledger>,
         time: Arc<MarkedTime>,
         (clock, activity): (Clock, Activity),
-        kept_bytes: u64,
+        rules: CollectionRules,
     ) -> GarbageCollector {
         GarbageCollector {
             journal,
@@ -170,7 +174,7 @@ impl GarbageCollector {
             time,
             clock,
             activity,
-            kept_bytes,
+            rules,
             is_closed: Mutex::default(),
             is_stopping: AtomicBool::default(),
             stop: Mutex::default(),
@@ -409,9 +413,10 @@ impl GarbageCollector {
             self.rest_between_slices();
             let excess = self.excess();
             let is_pressed = excess.bytes() > 0;
-            let dead_share = if is_pressed { DEAD_SHARE_MAX } else { DEAD_SHARE_BACKGROUND };
+            let CollectionRules { dead_share, kept_bytes } = self.rules;
+            let pressed = if is_pressed { DEAD_SHARE_MAX } else { dead_share };
             let rest = || self.rest_between_slices();
-            let outcome = self.collect_one(dead_share, self.kept_bytes, rest);
+            let outcome = self.collect_one(dead_share.min(pressed), kept_bytes, rest);
             match outcome {
                 Ok(true) => excess.take_heart(),
                 _ if is_pressed => excess.give_up(),
@@ -534,10 +539,45 @@ mod tests {
             }
             store.writer.flush().unwrap();
             let collector = &store.collector;
-            while collector.collect_one(0.5, collector.kept_bytes, || {}).unwrap() {}
+            while collector.collect_one(0.5, collector.rules.kept_bytes, || {}).unwrap() {}
             let list = store.journal.segments().list();
             let newest = store.ledger.published_sequence();
             assert_eq!(list.complete_since(newest) == 0, is_whole, "{kept_bytes} bytes");
         }
+    }
+
+    /// The share is a setting: less space is paid for with more copies.
+    #[test]
+    fn a_smaller_dead_share_takes_less_space_and_copies_more() {
+        let [(roomy_bytes, roomy_copied), (tight_bytes, tight_copied)] =
+            [0.55, 0.2].map(|dead_share| {
+                let options = EngineOptions {
+                    file_system: Arc::new(SimulatedFileSystem::new()),
+                    segment_size_bytes: 16 << 10,
+                    memory_bytes: 256 << 10,
+                    dead_share,
+                    background: false,
+                    identity_seed: Some(1),
+                    ..EngineOptions::default()
+                };
+                let store = Arc::new(OpenStore::open(Path::new("/store"), options).unwrap());
+                let table = crate::tables::table(&store, "t").unwrap();
+                for number in 0..6_000_u32 {
+                    let key = (number.wrapping_mul(0x9e37_79b1) % 500).to_be_bytes();
+                    let put = Operation::put(table, &key, &[7; VALUE_LENGTH]);
+                    store.writer.write(&[put], &mut Timeline::off()).unwrap();
+                    if number % 100 == 99 {
+                        store.writer.flush().unwrap();
+                        store.ledger.compact_all().unwrap();
+                        store.collector.collect_in_background();
+                    }
+                }
+                let garbage = store.journal.garbage();
+                (garbage.dead_and_all_bytes().1, garbage.collected().copied_bytes)
+            });
+        assert!(tight_bytes < roomy_bytes, "{tight_bytes} and {roomy_bytes} bytes");
+        assert!(tight_copied > roomy_copied, "{tight_copied} and {roomy_copied} bytes copied");
+        let refused = EngineOptions { dead_share: 0.9, ..EngineOptions::default() };
+        assert!(matches!(refused.check(), Err(crate::Error::Option { .. })));
     }
 }

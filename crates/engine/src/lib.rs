@@ -104,7 +104,9 @@ pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use journal::{Collected, CutPart};
 pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
-pub use options::{Acknowledgement, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
+pub use options::{
+    Acknowledgement, DEAD_SHARES, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX,
+};
 pub use prefix::{PrefixOf, PrefixRule};
 pub use read_mode::{Read, ReadMode};
 pub use rebuild::rebuild_ledger;

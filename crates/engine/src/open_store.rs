@@ -12,7 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::folder::{make_folders, refuse_orphans, take_lock};
-use crate::garbage::GarbageCollector;
+use crate::garbage::{CollectionRules, GarbageCollector};
 use crate::jobs;
 use crate::journal::{Journal, JournalSetting, RecordKind};
 use crate::ledger::{Entry, JournalLink, Kind, Ledger, Manifest};
@@ -96,7 +96,10 @@ impl OpenStore {
             Arc::clone(&ledger),
             Arc::clone(&time),
             (clock, activity.clone()),
-            options.kept_changes_bytes,
+            CollectionRules {
+                dead_share: options.dead_share,
+                kept_bytes: options.kept_changes_bytes,
+            },
         ));
         let writer = Writer::new(
             journal_writer,

@@ -1,5 +1,6 @@
 //! The settings of an engine.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use pellucid_account::Activity;
@@ -19,6 +20,9 @@ pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
 pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
 /// The longest value that any setting allows, in bytes.
 pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
+/// The shares of dead bytes that segments may be collected from. Below them nearly all that is
+/// written would be copies; above them the bound of the journal collects before.
+pub const DEAD_SHARES: RangeInclusive<f64> = 0.1..=0.6;
 /// The longest head, in bytes.
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 
@@ -65,6 +69,10 @@ pub struct EngineOptions {
     /// [`crate::Engine::changes`] can begin that far back; [`crate::Engine::collect`] collects them
     /// all the same.
     pub kept_changes_bytes: u64,
+    /// The share of a journal segment that is dead from which on the engine collects it by itself,
+    /// in [`DEAD_SHARES`]. A smaller one takes less space and copies more: where all keys are
+    /// overwritten at random, each byte that is freed costs the copying of `(1 - share) / share`.
+    pub dead_share: f64,
     /// True if threads of the engine's own flush, merge, sync and prepare segments. If not, the
     /// calling threads do it, which makes every run repeat itself.
     pub background: bool,
@@ -90,6 +98,7 @@ impl Default for EngineOptions {
             batch_entries_max: 1 << 16,
             batch_size_max_bytes: 128 << 20,
             kept_changes_bytes: 0,
+            dead_share: 0.55,
             background: true,
             file_system: Arc::new(SystemFileSystem),
             clock: Clock::system(),
@@ -109,6 +118,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("batch_entries_max", &self.batch_entries_max)
             .field("batch_size_max_bytes", &self.batch_size_max_bytes)
             .field("kept_changes_bytes", &self.kept_changes_bytes)
+            .field("dead_share", &self.dead_share)
             .field("background", &self.background)
             .finish_non_exhaustive()
     }
@@ -123,6 +133,8 @@ impl EngineOptions {
             format!("segment_size_bytes is not in {sizes:?}")
         } else if self.memory_bytes < MEMORY_MIN_BYTES {
             format!("memory_bytes is below {MEMORY_MIN_BYTES}")
+        } else if !DEAD_SHARES.contains(&self.dead_share) {
+            format!("dead_share is not in {DEAD_SHARES:?}")
         } else if self.value_length_max > VALUE_LENGTH_HARD_MAX {
             format!("value_length_max is above {VALUE_LENGTH_HARD_MAX}")
         } else if self.batch_entries_max == 0 || self.batch_entries_max > u32::MAX as usize {

@@ -24,6 +24,7 @@ mod peers;
 mod profiles;
 mod protocols;
 mod quiet;
+mod space;
 mod wires;
 mod wrk;
 
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, direct, death, \
      protocols, documents, neighbours, cold-reads, overload, profiles, heap, explained, load, \
-     lateness, accuracy or knee";
+     lateness, accuracy, knee or space";
 
 /// How long and how often; `QUICK=1` is for a first look.
 #[derive(Clone, Copy)]
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Some("profiles") => profiles::run(effort),
         Some("heap") => profiles::run_heap(effort),
         Some("explained") => explained::run(effort),
+        Some("space") => space::run(quick),
         Some("allocators") => allocators::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };

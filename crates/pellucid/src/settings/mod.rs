@@ -176,6 +176,10 @@ struct Settings {
     /// follow `/v0/changes` can be away for a while [default: 64M]; the disk holds as much more.
     #[arg(long, env = "PELLUCID_KEEP_CHANGES")]
     keep_changes: Option<Size>,
+    /// Share of a journal segment that is dead from which on it is collected [default: 0.55], from
+    /// 0.1 to 0.6: a smaller one takes less space and writes more.
+    #[arg(long, env = "PELLUCID_DEAD_SHARE")]
+    dead_share: Option<f64>,
     /// Largest value [default: 64M].
     #[arg(long, env = "PELLUCID_VALUE_MAX")]
     value_max: Option<Size>,

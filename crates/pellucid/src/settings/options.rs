@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pellucid_engine::DEAD_SHARES;
 use pellucid_server::access::{Authentication, Secret};
 use pellucid_server::{
     Accounting, Acknowledgement, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
@@ -54,6 +55,7 @@ impl Settings {
             accounting: Some(AccountingKind::Full),
             memory: Some(Size(options.embedded.memory_bytes)),
             keep_changes: Some(Size(options.embedded.kept_changes_bytes)),
+            dead_share: Some(options.embedded.dead_share),
             value_max: size(options.embedded.value_bytes_max),
             batch_max: size(options.batch_bytes_max),
             head_max: size(limits.head_bytes),
@@ -201,6 +203,11 @@ impl Settings {
         embedded.memory_bytes = self.memory.map_or(embedded.memory_bytes, |size| size.0);
         embedded.kept_changes_bytes =
             self.keep_changes.map_or(embedded.kept_changes_bytes, |size| size.0);
+        embedded.dead_share = self.dead_share.unwrap_or(embedded.dead_share);
+        if !DEAD_SHARES.contains(&embedded.dead_share) {
+            let (least, most) = (DEAD_SHARES.start(), DEAD_SHARES.end());
+            return Err(Failure::usage(format!("--dead-share is from {least} to {most}")));
+        }
         embedded.value_bytes_max = self.value_max.map_or(embedded.value_bytes_max, bytes);
         options.batch_bytes_max = self.batch_max.map_or(options.batch_bytes_max, bytes);
         let limits = &mut options.limits;

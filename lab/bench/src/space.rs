@@ -1,0 +1,174 @@
+//! Space against writing: what a store takes on the disk for each live byte, and writes for each byte
+//! that is put, at each share of dead bytes from which on its segments are collected.
+//!
+//! Keys are put once in a random order, and then overwritten at random, by one thread and without a
+//! call to compact or collect. What stands in the table is of the last of these passes: the mean of
+//! the disk's allocated bytes at eight moments, and all that was written meanwhile by the engine's
+//! own count (journal, copies of its collection, flushes and merges).
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use pellucid_engine::{Engine, EngineOptions, EngineStats, TableId};
+
+use crate::bars::{Bar, judge};
+
+/// The engine's memory: small beside the stores, as what it keeps for memtables and spare segments
+/// is a constant.
+const MEMORY_BYTES: u64 = 16 << 20;
+/// The shares of dead bytes that are tried.
+const DEAD_SHARES: [f64; 6] = [0.2, 0.3, 0.4, 0.5, 0.55, 0.6];
+/// Passes of overwrites: the store is in its steady state after the first ones.
+const PASSES: u64 = 4;
+/// Looks at the disk in the last pass.
+const LOOKS: u64 = 8;
+/// Length of a key.
+const KEY_LENGTH: u64 = 10;
+/// What most may be written for each byte that is put, where space is chosen by it.
+const WRITTEN_MAX: f64 = 2.0;
+
+/// Values of random bytes, all lengths of a range as often.
+struct Values {
+    name: &'static str,
+    lengths: std::ops::RangeInclusive<u64>,
+    keys: u64,
+}
+
+const VALUES: [Values; 3] = [
+    Values { name: "280", lengths: 280..=280, keys: 1_500_000 },
+    Values { name: "20 to 2,000", lengths: 20..=2_000, keys: 400_000 },
+    Values { name: "16 to 64", lengths: 16..=64, keys: 4_000_000 },
+];
+
+/// Prints the curve for each kind of values, and judges the share that is the default.
+pub fn run(quick: bool) -> Result<bool, String> {
+    let pool: Vec<u8> = (0..64_u64 << 10).map(|index| mix(index) as u8).collect();
+    let mut holds = true;
+    println!("| values, bytes | dead share | disk per live byte | written per byte put |");
+    println!("|---|---|---|---|");
+    for values in &VALUES {
+        let keys = if quick { values.keys / 4 } else { values.keys };
+        for dead_share in DEAD_SHARES {
+            let point = Point::measure(values, keys, dead_share, &pool)?;
+            println!(
+                "| {} | {dead_share} | {:.2} | {:.2} |",
+                values.name, point.disk, point.written
+            );
+            if dead_share == EngineOptions::default().dead_share {
+                let name = format!("written_per_byte_{}", values.name.replace([',', ' '], ""));
+                holds &= judge(&name, &[point.written], Bar::AtMost(WRITTEN_MAX));
+            }
+        }
+    }
+    Ok(holds)
+}
+
+/// A point of the curve.
+struct Point {
+    disk: f64,
+    written: f64,
+}
+
+impl Point {
+    fn measure(values: &Values, keys: u64, dead_share: f64, pool: &[u8]) -> Result<Point, String> {
+        let folder = tempfile::tempdir().map_err(text)?;
+        let options =
+            EngineOptions { dead_share, memory_bytes: MEMORY_BYTES, ..EngineOptions::default() };
+        let engine = Engine::open(folder.path(), options).map_err(text)?;
+        let mut store = Overwritten {
+            table: engine.table("bench").map_err(text)?,
+            engine,
+            values,
+            pool,
+            lengths: vec![0; keys as usize],
+            put_bytes: 0,
+        };
+        for index in 0..keys {
+            // All keys once, in an order in which none has its neighbours beside it.
+            store.put(index * 0x9e37_79b1 % keys, index)?;
+        }
+        for draw in keys..keys * PASSES {
+            store.put(mix(draw) % keys, draw)?;
+        }
+        let (written, put) = (written_bytes(&store.engine.stats()), store.put_bytes);
+        let mut disk = 0.0;
+        for look in 0..LOOKS {
+            let part = |index: u64| keys * PASSES + keys * index / LOOKS;
+            for draw in part(look)..part(look + 1) {
+                store.put(mix(draw) % keys, draw)?;
+            }
+            disk += allocated_bytes(folder.path())? as f64 / store.live_bytes() as f64;
+        }
+        let written = written_bytes(&store.engine.stats()) - written;
+        let point = Point {
+            disk: disk / LOOKS as f64,
+            written: written as f64 / (store.put_bytes - put) as f64,
+        };
+        store.engine.close().map_err(text)?;
+        Ok(point)
+    }
+}
+
+/// A store whose keys are written again and again.
+struct Overwritten<'a> {
+    engine: Engine,
+    table: TableId,
+    values: &'a Values,
+    pool: &'a [u8],
+    /// The length of each key's value.
+    lengths: Vec<u16>,
+    put_bytes: u64,
+}
+
+impl Overwritten<'_> {
+    fn put(&mut self, key: u64, draw: u64) -> Result<(), String> {
+        let (least, most) = (*self.values.lengths.start(), *self.values.lengths.end());
+        let random = mix(!draw);
+        let length = least + random % (most - least + 1);
+        let begin = (random >> 32) as usize % (self.pool.len() - most as usize);
+        let value = &self.pool[begin..begin + length as usize];
+        let name = format!("{key:0width$}", width = KEY_LENGTH as usize);
+        self.engine.put(self.table, name.as_bytes(), value).map_err(text)?;
+        self.lengths[key as usize] = length as u16;
+        self.put_bytes += KEY_LENGTH + length;
+        Ok(())
+    }
+
+    /// Bytes of all keys and their values.
+    fn live_bytes(&self) -> u64 {
+        self.lengths.iter().map(|length| KEY_LENGTH + u64::from(*length)).sum()
+    }
+}
+
+/// All that the engine has written.
+fn written_bytes(stats: &EngineStats) -> u64 {
+    let merges: u64 = stats.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
+    // What was appended, as if nothing had been collected, and the copies of collection.
+    let journal = stats.journal_bytes + stats.collected.freed_bytes;
+    journal + stats.collected.copied_bytes + stats.ledger.flush.bytes_out + merges
+}
+
+/// Bytes that the files of a folder take on the disk.
+fn allocated_bytes(folder: &Path) -> Result<u64, String> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).map_err(text)? {
+        let entry = entry.map_err(text)?;
+        // A file that a job has removed since is none.
+        let Ok(facts) = entry.metadata() else { continue };
+        bytes +=
+            if facts.is_dir() { allocated_bytes(&entry.path())? } else { facts.blocks() * 512 };
+    }
+    Ok(bytes)
+}
+
+/// Mixes a number into one that looks random (SplitMix64, Steele et al. 2014).
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
