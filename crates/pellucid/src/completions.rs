@@ -1,9 +1,9 @@
 //! `pellucid completions`: what a shell needs to complete our command lines.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::{Arguments, Failure};
+use crate::Failure;
 
 /// Print completions for a shell.
 ///
@@ -14,10 +14,10 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints them.
-pub(crate) fn run(arguments: &CompletionsArguments) -> Result<(), Failure> {
+/// Prints those of a command line.
+pub(crate) fn run(arguments: &CompletionsArguments, mut line: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "pellucid", &mut text);
+    clap_complete::generate(arguments.shell, &mut line, "pellucid", &mut text);
     print!("{}", String::from_utf8_lossy(&text));
     Ok(())
 }

@@ -20,23 +20,20 @@ use crate::Failure;
 use crate::progress::Progress;
 #[cfg(feature = "cql")]
 use crate::settings::RingAccess;
+#[cfg(not(feature = "cql"))]
+use crate::settings::WITHOUT_RINGS;
+#[cfg(not(feature = "rocksdb"))]
+use crate::settings::WITHOUT_ROCKSDB;
+use crate::settings::read_secret_bytes;
 
 /// The prefix of the address of a ring.
 const RING: &str = "cql://";
 /// The prefix of the name of a folder of RocksDB.
 const ROCKSDB: &str = "rocksdb://";
-/// The message of a build without the feature about rings.
-#[cfg(not(feature = "cql"))]
-pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
-    ScyllaDB: build it with its feature `cql`, which is on by default";
 /// The prefix of the address of a sharded cluster.
 const CLUSTER: &str = "cluster://";
 /// The time that a node of a cluster may take for an answer.
 const CLUSTER_WAIT: Duration = Duration::from_secs(10);
-/// The message of a build without the feature about RocksDB.
-#[cfg(not(feature = "rocksdb"))]
-pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
-    its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
 
 /// Copy all entities and documents from one store to another, and compare the two in the end.
 ///
@@ -85,7 +82,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
         }
         false => TABLES,
     };
-    let secret = secret.as_deref().map(crate::settings::read_secret_bytes).transpose()?;
+    let secret = secret.as_deref().map(read_secret_bytes).transpose()?;
     let open = |place: &str| open(place, secret.as_deref(), arguments);
     let (from, to) = (open(source)?, open(target)?);
     let named = named_tables(&*from, &*to)?;

@@ -16,6 +16,7 @@ mod data;
 #[cfg(feature = "laboratory")]
 mod demo;
 mod doctor;
+mod failure;
 mod inspect;
 #[cfg(feature = "laboratory")]
 mod load;
@@ -38,6 +39,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use pellucid_profile::SampledAllocator;
+
+pub(crate) use failure::Failure;
 
 /// The system's allocator, with samples of what it hands out.
 #[global_allocator]
@@ -78,44 +81,6 @@ enum Command {
     Man(man::ManArguments),
 }
 
-/// The exit code of a server that stopped and left threads behind.
-const STUCK_CODE: u8 = 3;
-
-/// Why a command ends without having done its work, in words for whoever called it.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    text: String,
-    code: u8,
-}
-
-impl Failure {
-    /// The work failed.
-    pub(crate) fn work(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: 1 }
-    }
-
-    /// The server has stopped, and left threads behind that did not end in time.
-    pub(crate) fn stuck(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: STUCK_CODE }
-    }
-
-    /// The command was called in a way that cannot be meant.
-    pub(crate) fn usage(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: 2 }
-    }
-
-    /// Nothing if all went well; otherwise all that did not, with the code of the first.
-    #[cfg(feature = "laboratory")]
-    pub(crate) fn all(
-        outcomes: impl IntoIterator<Item = Result<(), Failure>>,
-    ) -> Result<(), Failure> {
-        let mut failures = outcomes.into_iter().filter_map(Result::err);
-        let Some(first) = failures.next() else { return Ok(()) };
-        let others = failures.map(|failure| format!("; {}", failure.text));
-        Err(Failure { text: first.text + &others.collect::<String>(), code: first.code })
-    }
-}
-
 /// Lets the process open as many files as it may at all: a connection is a file, and the soft limit
 /// of most systems is far below what a server or a load generator needs.
 fn raise_descriptor_limit() {
@@ -146,8 +111,8 @@ fn main() -> ExitCode {
         Command::Export(arguments) => data::export(&arguments),
         Command::Import(arguments) => data::import(&arguments),
         Command::Account(arguments) => account::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::run(&arguments, Arguments::command()),
         #[cfg(feature = "laboratory")]
         Command::Load(arguments) => load::execute(*arguments),
         #[cfg(feature = "laboratory")]
@@ -161,7 +126,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("pellucid: {}", failure.text);
-            ExitCode::from(failure.code)
+            ExitCode::from(failure.code())
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, Args, Command, CommandFactory};
+use clap::{Arg, Args, Command};
 
-use crate::{Arguments, Failure};
+use crate::Failure;
 
 /// Write a manual page of each command into a folder.
 ///
@@ -15,15 +15,14 @@ pub(crate) struct ManArguments {
     folder: PathBuf,
 }
 
-/// Writes them.
-pub(crate) fn run(arguments: &ManArguments) -> Result<(), Failure> {
+/// Writes those of a command line.
+pub(crate) fn run(arguments: &ManArguments, mut line: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let failed = |error| Failure::work(format!("cannot write to {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut command = Arguments::command();
-    command.build();
+    line.build();
     let mut pages = Vec::new();
-    add_pages("pellucid", &command, &mut pages);
+    add_pages("pellucid", &line, &mut pages);
     for (name, text) in pages {
         std::fs::write(folder.join(format!("{name}.1")), text).map_err(failed)?;
     }

@@ -137,7 +137,7 @@ fn engines(kinds: &[EngineKind]) -> Result<Vec<Engine>, Failure> {
         #[cfg(feature = "rocksdb")]
         EngineKind::Rocksdb => Ok(Engine::RocksDb),
         #[cfg(not(feature = "rocksdb"))]
-        EngineKind::Rocksdb => Err(Failure::usage(crate::copy::WITHOUT_ROCKSDB)),
+        EngineKind::Rocksdb => Err(Failure::usage(crate::settings::WITHOUT_ROCKSDB)),
         EngineKind::Cql => {
             let what = "the study runs on stores of this machine: --engine embedded,rocksdb";
             Err(Failure::usage(what))

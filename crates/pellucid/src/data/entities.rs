@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
+use super::PATIENCE;
 use super::out::Out;
 use super::table::TableArgument;
-use super::{CONDITION_CODE, MISSING_CODE, PATIENCE};
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded, question};
 
@@ -147,10 +147,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     })?;
     match answer.status {
         200 => out.end(),
-        404 => {
-            let text = format!("there is no entity `{}`", arguments.key);
-            Err(Failure { text, code: MISSING_CODE })
-        }
+        404 => Err(Failure::missing(format!("there is no entity `{}`", arguments.key))),
         _ => Err(answer.failure(&arguments.table.grant("read"))),
     }
 }
@@ -216,6 +213,5 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Result<(), Failure> {
 }
 
 fn condition_failed(key: &str) -> Failure {
-    let text = format!("the condition does not hold for `{key}`: nothing was changed");
-    Failure { text, code: CONDITION_CODE }
+    Failure::condition(format!("the condition does not hold for `{key}`: nothing was changed"))
 }

@@ -1,9 +1,7 @@
 //! `pellucid get`, `put`, `delete`, `scan`, `changes`, `query`, `export` and `import`: a server's
 //! data for scripts.
 //!
-//! Data goes to standard output and comes from standard input, and nothing else does. Beside the
-//! exit codes of all commands, [`MISSING_CODE`] says that there is no such entry, and
-//! [`CONDITION_CODE`] that a write's condition did not hold.
+//! Data goes to standard output and comes from standard input, and nothing else does.
 
 mod cells;
 mod changes;
@@ -30,10 +28,6 @@ pub(crate) use import::{ImportArguments, import};
 pub(crate) use query::{QueryArguments, query};
 pub(crate) use scan::{ScanArguments, scan};
 
-/// The exit code of a read of an entry that is not there.
-const MISSING_CODE: u8 = 4;
-/// The exit code of a write whose condition did not hold.
-const CONDITION_CODE: u8 = 5;
 /// The time that a server may be silent, unless said otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time for which a query may run before its first result, unless said otherwise.

@@ -10,6 +10,7 @@ use pellucid_load::{
     TlsOptions, Workload, parse_count, parse_duration, wrk2,
 };
 
+use super::measured::Run;
 use super::outputs::Outputs;
 use crate::Failure;
 
@@ -275,6 +276,12 @@ impl Task {
         };
         task.outputs.check()?;
         Ok(task)
+    }
+
+    /// Runs a load, and asks the server what it did, if anybody will see it.
+    pub(super) fn measure(&self, options: &LoadOptions, header: &str) -> Result<Run, Failure> {
+        let is_shown = self.json || self.outputs.html.is_some();
+        Run::measure(options, header, is_shown, self.around)
     }
 }
 

@@ -110,9 +110,9 @@ fn find(task: &Task) -> Result<Found, Failure> {
         }
     }
     found.knee = search.knee().clone();
-    if let Some(failure) = &mut found.failure {
-        let trials = found.trials.len();
-        failure.text = format!("the search ended after {trials} trials: {}", failure.text);
+    if let Some(failure) = found.failure.take() {
+        let place = format!("the search ended after {} trials", found.trials.len());
+        found.failure = Some(failure.at(&place));
     } else if let Some(rate_per_second) = found.knee.median_per_second() {
         match growth_at(task, rate_per_second, lengths.0) {
             Ok(growth) => found.growth = growth,
@@ -168,7 +168,7 @@ fn attempt_once(
     length: Duration,
 ) -> Result<(Run, Result<(), String>), Failure> {
     task.options.pause(PAUSE);
-    let run = Run::measure(task, &options_of(task, rate, length)?, "")?;
+    let run = task.measure(&options_of(task, rate, length)?, "")?;
     let kept = objectives.check(&run.result);
     Ok((run, kept))
 }

@@ -5,10 +5,9 @@ use pellucid_account::OperationAccount;
 use pellucid_load::{
     Figures, Judgement, LoadOptions, LoadResult, Objectives, Progress, judge, run, wrk2,
 };
-use pellucid_report::Chart;
+use pellucid_report::Section;
 use serde_json::Value;
 
-use super::arguments::Task;
 use super::background::{Background, Watching};
 use super::ways::Ways;
 use super::{account, document, section, show};
@@ -27,14 +26,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Runs a load, and asks the server meanwhile and afterwards what it did, if anybody will see
-    /// it.
+    /// Runs a load, and asks the server meanwhile and afterwards what it did, if that is shown.
+    /// `around` is one more percentile whose ways are told.
     pub(super) fn measure(
-        task: &Task,
         options: &LoadOptions,
         header: &str,
+        is_shown: bool,
+        around: Option<f64>,
     ) -> Result<Run, Failure> {
-        let is_shown = task.json || task.outputs.html.is_some();
         let watching = (is_shown && options.ask_timing).then(|| Watching::start(options));
         let result = measure(options, header);
         let background = watching.map(Watching::finish).unwrap_or_default();
@@ -43,7 +42,7 @@ impl Run {
             judgement: judge(&Figures::of(&result)),
             account: if is_shown { account::of_run(options, &result) } else { None },
             nodes: if is_shown { account::of_nodes(options, &result) } else { Vec::new() },
-            ways: Ways::of(&result, task.around),
+            ways: Ways::of(&result, around),
             background,
             result,
         })
@@ -71,9 +70,11 @@ impl Run {
         document
     }
 
-    /// The parts that a report shows beside the figures that every run has.
-    pub(super) fn charts(&self) -> Vec<Chart> {
-        [self.ways.charts(), section::nodes(&self.result), self.background.charts()].concat()
+    /// For a report, which shows parts beside the figures that every run has.
+    pub(super) fn section(&self) -> Section {
+        let charts =
+            [self.ways.charts(), section::nodes(&self.result), self.background.charts()].concat();
+        section::of(&self.result, &self.judgement, self.account.as_ref(), charts)
     }
 
     /// Calls the script's `done`, which prints, so it comes after everything else is out.

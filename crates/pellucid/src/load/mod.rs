@@ -47,7 +47,7 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
 fn single(task: &Task) -> Result<(), Failure> {
     // The script's own words, printed while it is set up, come before the header, as in wrk.
     let header = if task.json { String::new() } else { wrk2::header(&task.options) };
-    let mut run = Run::measure(task, &task.options, &header)?;
+    let mut run = task.measure(&task.options, &header)?;
     let written = task.outputs.write(&[&run], Vec::new());
     let printed = match task.json {
         true => vec![print_document(&run.document()), run.call_done()],

@@ -100,7 +100,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::
 }
 
 fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
-    let mut sections: Vec<Section> = runs.iter().map(|run| section::of(run)).collect();
+    let mut sections: Vec<Section> = runs.iter().map(|run| run.section()).collect();
     if let Some(first) = sections.first_mut().filter(|_| runs.len() > 1) {
         let all = runs.iter().map(|run| (&run.result, run.account.as_ref()));
         first.charts.insert(0, waterfall(&all.collect::<Vec<_>>()));

@@ -1,11 +1,9 @@
 //! A run as a section of a report.
 
-use pellucid_account::ClockFacts;
+use pellucid_account::{ClockFacts, OperationAccount};
 use pellucid_clock::Clock;
 use pellucid_load::{Figures, Judgement, LoadResult, judge};
 use pellucid_report::{Chart, Form, Sample, Section, Series, Stretch, Unit, Verdict};
-
-use super::measured::Run;
 
 /// The clock that the generator reads.
 pub(super) fn clock() -> ClockFacts {
@@ -28,8 +26,12 @@ pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
 }
 
 /// The section of a run.
-pub(super) fn of(run: &Run) -> Section {
-    let Run { result, judgement, account, .. } = run;
+pub(super) fn of(
+    result: &LoadResult,
+    judgement: &Judgement,
+    account: Option<&OperationAccount>,
+    charts: Vec<Chart>,
+) -> Section {
     let LoadResult { connections, threads, .. } = result;
     let kept = if result.keep_alive { "" } else { ", each request over one of its own" };
     let starts = match result.offered_per_second {
@@ -64,10 +66,10 @@ pub(super) fn of(run: &Run) -> Section {
         send_lateness: Some(lateness.clone()).filter(|lateness| !lateness.is_empty()),
         throughput_per_second: result.throughput_per_second.clone(),
         samples: samples.collect(),
-        account: account.clone(),
+        account: account.cloned(),
         timeline: timeline(result),
         verdict: Some(verdict_of(judgement)),
-        charts: run.charts(),
+        charts,
     }
 }
 

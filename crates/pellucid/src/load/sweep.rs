@@ -65,12 +65,11 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     }
     let mut runs: Vec<Run> = Vec::new();
     for options in &all {
-        match Run::measure(task, options, "") {
+        match task.measure(options, "") {
             Ok(run) => runs.push(run),
             Err(failure) => {
                 let number = options.connections;
-                let text = format!("with {number} connections: {}", failure.text);
-                outcomes.push(Err(Failure { text, ..failure }));
+                outcomes.push(Err(failure.at(&format!("with {number} connections"))));
                 break;
             }
         }
@@ -103,10 +102,8 @@ fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
 
 /// The objectives are those of every run.
 fn check(task: &Task, run: &Run) -> Result<(), Failure> {
-    run.check(task.objectives.as_ref()).map_err(|failure| {
-        let text = format!("with {} connections: {}", run.result.connections, failure.text);
-        Failure { text, ..failure }
-    })
+    let place = || format!("with {} connections", run.result.connections);
+    run.check(task.objectives.as_ref()).map_err(|failure| failure.at(&place()))
 }
 
 fn points(runs: &[Run]) -> Vec<SweepPoint> {

@@ -18,6 +18,15 @@ use crate::settings::values::Size;
 #[cfg(feature = "cql")]
 use crate::settings::values::Span;
 
+/// The message of a build without the feature about rings.
+#[cfg(not(feature = "cql"))]
+pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
+    ScyllaDB: build it with its feature `cql`, which is on by default";
+/// The message of a build without the feature about RocksDB.
+#[cfg(not(feature = "rocksdb"))]
+pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
+    its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
+
 impl Settings {
     /// The defaults of the settings about stores other than the embedded one.
     #[cfg(feature = "cql")]
@@ -50,7 +59,7 @@ impl Settings {
 
     #[cfg(not(feature = "rocksdb"))]
     fn rocks(&self) -> Result<StoreKind, Failure> {
-        Err(Failure::usage(crate::copy::WITHOUT_ROCKSDB))
+        Err(Failure::usage(WITHOUT_ROCKSDB))
     }
 
     #[cfg(feature = "rocksdb")]
@@ -64,7 +73,7 @@ impl Settings {
 
     #[cfg(not(feature = "cql"))]
     fn ring(&self) -> Result<StoreKind, Failure> {
-        Err(Failure::usage(crate::copy::WITHOUT_RINGS))
+        Err(Failure::usage(WITHOUT_RINGS))
     }
 
     #[cfg(feature = "cql")]

@@ -3,6 +3,7 @@
 //! A setting is a field of [`Settings`], its default in `options` comes from the server itself, and
 //! what it does stands in `options` too; names, help, sources and printing follow from the field.
 
+mod arguments;
 mod engine;
 mod logging;
 mod options;
@@ -12,47 +13,24 @@ mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, ValueEnum};
-use pellucid_server::{ListenAddress, ServerOptions};
+use clap::Args;
+use pellucid_server::ListenAddress;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
+pub(crate) use crate::settings::arguments::{ServeArguments, Task};
 #[cfg(feature = "cql")]
 pub(crate) use crate::settings::engine::RingAccess;
-pub(crate) use crate::settings::logging::Logging;
+#[cfg(not(feature = "cql"))]
+pub(crate) use crate::settings::engine::WITHOUT_RINGS;
+#[cfg(not(feature = "rocksdb"))]
+pub(crate) use crate::settings::engine::WITHOUT_ROCKSDB;
 pub(crate) use crate::settings::options::read_secret_bytes;
 pub(crate) use crate::settings::sources::default_folder;
-use crate::settings::sources::{Effective, Origin};
 pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
 use crate::settings::values::{
     AuthenticationKind, HandOverKind, LogFormat, LogLevel, SocketMode, Span, Sync, read_addresses,
     write_addresses,
 };
-
-/// Run the server.
-///
-/// Example: pellucid serve --data ./data --listen 127.0.0.1:8080 --sync disk
-///
-/// Example: pellucid serve --data ./data --listen unix:./pellucid.sock
-#[derive(Args, Default)]
-pub(crate) struct ServeArguments {
-    /// A TOML file with any of these settings, named as the flags are.
-    #[arg(long, env = "PELLUCID_CONFIG")]
-    config: Option<PathBuf>,
-    /// Print the settings that are in force and where each is from, or a commented example of a
-    /// file, and end.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "effective")]
-    print_config: Option<Printing>,
-    #[command(flatten)]
-    settings: Settings,
-}
-
-/// What `--print-config` prints.
-#[derive(Clone, Copy, ValueEnum)]
-enum Printing {
-    Effective,
-    Example,
-}
 
 /// Every setting may be absent, so that the next source is asked.
 #[derive(Args, Default, Serialize, Deserialize)]
@@ -284,35 +262,4 @@ struct Settings {
     /// How long a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
     stop_timeout: Option<Span>,
-}
-
-/// The task of `pellucid serve`.
-pub(crate) enum Task {
-    /// Print this text and end.
-    Print(String),
-    /// Serve.
-    Serve(Box<ServerOptions>, Logging),
-}
-
-impl ServeArguments {
-    /// The task that all sources together set. `matches` are those of the command `serve`.
-    pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
-        if let Some(Printing::Example) = self.print_config {
-            return Ok(Task::Print(print::example()));
-        }
-        let config = self.config.as_deref();
-        let effective = Effective::gather(&self.settings, config, matches)?;
-        if self.print_config.is_some() {
-            return Ok(Task::Print(print::effective(&effective)));
-        }
-        let settings = effective.settings()?;
-        let mut logging = Logging::of(&settings);
-        logging.remarks = sources::unknown_variables();
-        if let (Some(Origin::Default), Some(data)) = (effective.origins.get("data"), &settings.data)
-        {
-            let data = data.display();
-            logging.notes.push(format!("the store is in {data}; --data names another folder"));
-        }
-        Ok(Task::Serve(Box::new(settings.options()?), logging))
-    }
 }

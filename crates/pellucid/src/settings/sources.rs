@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
 use toml::Table;
 
 use crate::Failure;
-use crate::remote::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
-use crate::settings::{ServeArguments, Settings};
+use crate::settings::Settings;
 
 /// Bytes that a configuration file may have.
 const FILE_LENGTH_MAX: u64 = 1 << 20;
@@ -121,20 +120,10 @@ pub(crate) fn parse(text: &str) -> Result<Settings, (usize, String)> {
     })
 }
 
-/// Remarks on names in the environment that look like settings and are none: most likely misspelt.
-pub(crate) fn unknown_variables() -> Vec<String> {
-    let command = ServeArguments::augment_args(clap::Command::new("serve"));
-    let known: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_env()).collect();
-    let names = std::env::vars_os().map(|(name, _)| name);
-    let unknown = names.filter(|name| !known.contains(&name.as_os_str()));
-    let unknown = unknown.filter_map(|name| name.into_string().ok());
-    let is_of_clients = |name: &String| [TOKEN_VARIABLE, TOKEN_FILE_VARIABLE].contains(&&**name);
-    let unknown = unknown.filter(|name| name.starts_with("PELLUCID_") && !is_of_clients(name));
-    unknown.map(|name| format!("{name} in the environment is no setting")).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::{Args, FromArgMatches};
+
     use super::*;
 
     fn problem(text: &str) -> (usize, String) {
@@ -196,17 +185,16 @@ mod tests {
         assert_eq!(listen(&format!("listen = {printed}")).0, both, "{printed}");
         let apart = ["--listen", "127.0.0.1:1", "--listen", "unix:x"];
         for flags in [&["--listen", "127.0.0.1:1,unix:x"][..], &apart] {
-            let command = ServeArguments::augment_args(clap::Command::new("serve"));
+            let command = Settings::augment_args(clap::Command::new("serve"));
             let matches = command.try_get_matches_from([&["serve"], flags].concat()).unwrap();
-            let given = <ServeArguments as clap::FromArgMatches>::from_arg_matches(&matches);
-            let given = given.unwrap().settings.listen.unwrap();
+            let given = Settings::from_arg_matches(&matches).unwrap().listen.unwrap();
             assert_eq!(given.len(), 2, "{flags:?}");
         }
     }
 
     #[test]
     fn each_source_goes_before_the_next() {
-        let command = ServeArguments::augment_args(clap::Command::new("serve"));
+        let command = Settings::augment_args(clap::Command::new("serve"));
         let line = ["serve", "--data", "by-flag", "--threads", "2"];
         let matches = command.try_get_matches_from(line).unwrap();
         let given =
