@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks, WallTime};
 
+use crate::control::ThreadControl;
 use crate::error::LoadError;
 use crate::options::LoadOptions;
-use crate::run::Progress;
+use crate::progress::Progress;
 use crate::surroundings::Surroundings;
+use crate::units::nanoseconds;
 use crate::waits::Waits;
-use crate::worker::{Outcome, ThreadControl, Work, Worker, nanoseconds};
+use crate::worker::{Outcome, Work, Worker};
 
 /// The interval at which the caller's wish to stop is looked at while threads are waited for.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);

@@ -16,7 +16,7 @@ use crate::loss::Loss;
 use crate::poller::Poller;
 use crate::recorder::Recorder;
 use crate::stages::Profile;
-use crate::worker::nanoseconds;
+use crate::units::nanoseconds;
 
 /// The time for which a connection that was refused, or ended before it carried an answer, stays
 /// closed.

@@ -4,36 +4,20 @@ use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
+use crate::error_counts::ErrorCounts;
+use crate::histograms::{rate_histogram, time_histogram};
 use crate::loss::Loss;
-use crate::result::{ErrorCounts, Silence};
 use crate::samples::{Sample, Samples};
+use crate::silence::Silence;
 use crate::source::Acceptance;
 use crate::timeline::Timeline;
 use crate::traces::TraceNotes;
 use crate::watch::Watch;
 use pellucid_client::http::ServerTiming;
 
-/// The longest time that a histogram holds apart; a longer one counts as this.
-const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
-/// Significant decimal digits of the histograms, as wrk2 has them.
-const SIGNIFICANT_DIGITS: u8 = 3;
-/// The highest rate of a thread that its samples hold apart.
-const HIGHEST_RATE: u64 = 100_000_000;
 /// Seconds for which the throughput is kept apart; later ones are added to the last.
 const MAX_SECONDS: usize = 7 * 86_400;
 const NS_PER_SECOND: u64 = 1_000_000_000;
-
-/// A histogram of times in nanoseconds.
-pub(crate) fn time_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
-        .expect("the bounds are constants that the histogram accepts")
-}
-
-/// A histogram of requests per second.
-pub(crate) fn rate_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HIGHEST_RATE, SIGNIFICANT_DIGITS)
-        .expect("the bounds are constants that the histogram accepts")
-}
 
 /// The notes on one of several operations.
 #[derive(Debug)]

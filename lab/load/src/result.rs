@@ -7,76 +7,15 @@ use pellucid_clock::WallTime;
 
 use crate::direct::DirectResult;
 use crate::error::LoadError;
+use crate::error_counts::ErrorCounts;
 use crate::samples::Sample;
 use crate::schedule::Arrivals;
-use crate::script::FinishedScript;
+use crate::script::{FinishedScript, Summary};
+use crate::silence::Silence;
 use crate::timeline::Interval;
 use crate::traces::Traces;
 use crate::waits::ProcessorWaits;
 use crate::wrk2_timers::Pacer;
-
-/// Requests that went wrong, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorCounts {
-    /// Connections that could not be opened.
-    pub connect: u64,
-    /// Connections that broke, ended or became unreadable while an answer was awaited.
-    pub read: u64,
-    /// Connections that broke while a request was written.
-    pub write: u64,
-    /// Requests without an answer within the timeout. The connection goes on waiting, so such a
-    /// request may be answered, and recorded in full, later.
-    pub timeout: u64,
-    /// Answers with a status of 400 or above. They count as requests too.
-    pub status: u64,
-    /// Of `read`: answers that are not HTTP, contradict themselves or end too early.
-    pub malformed: u64,
-    /// Answers that a check on status or body refused. They count as requests too.
-    pub check: u64,
-    /// Requests of HTTP/2 that were sent as often as one is, and left out by the server each time
-    /// (`GOAWAY`, `REFUSED_STREAM`).
-    pub left_out: u64,
-}
-
-impl ErrorCounts {
-    /// Errors of the connection rather than of the answer, as in wrk's line "Socket errors".
-    #[must_use]
-    pub fn sockets(&self) -> u64 {
-        self.connect + self.read + self.write + self.timeout
-    }
-
-    /// Errors of all kinds.
-    #[must_use]
-    pub fn all(&self) -> u64 {
-        self.sockets() + self.status + self.check + self.left_out
-    }
-
-    /// The kinds with their counts; `read` is without what is malformed, so that they add up.
-    #[must_use]
-    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
-        [
-            ("connect", self.connect),
-            ("read", self.read.saturating_sub(self.malformed)),
-            ("write", self.write),
-            ("timeout", self.timeout),
-            ("status 400 or above", self.status),
-            ("malformed answer", self.malformed),
-            ("check failed", self.check),
-            ("left out by the server", self.left_out),
-        ]
-    }
-
-    pub(crate) fn add(&mut self, other: &ErrorCounts) {
-        self.connect += other.connect;
-        self.read += other.read;
-        self.write += other.write;
-        self.timeout += other.timeout;
-        self.status += other.status;
-        self.malformed += other.malformed;
-        self.check += other.check;
-        self.left_out += other.left_out;
-    }
-}
 
 /// The work of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,25 +42,6 @@ pub struct OperationResult {
     pub response_time: Histogram<u64>,
     /// From the actual send to the whole answer.
     pub service_time: Histogram<u64>,
-}
-
-/// The longest time in which no answer came though one was waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Silence {
-    /// The time at which it ended, since the start of the run.
-    pub end_ns: u64,
-    /// Its length.
-    pub length_ns: u64,
-    /// The length of the one in which the run ended; 0 if nothing was waited for then.
-    pub at_end_ns: u64,
-}
-
-impl Silence {
-    /// The longer one of two threads, and the longer one at the end.
-    pub(crate) fn longer(self, other: Silence) -> Silence {
-        let longest = if other.length_ns > self.length_ns { other } else { self };
-        Silence { at_end_ns: self.at_end_ns.max(other.at_end_ns), ..longest }
-    }
 }
 
 /// The outcome of a run.
@@ -255,9 +175,14 @@ impl LoadResult {
     /// # Errors
     /// [`LoadError::Script`] if it raises an error.
     pub fn call_done(&mut self) -> Result<(), LoadError> {
-        match self.script.take() {
-            Some(script) => script.done(self),
-            None => Ok(()),
-        }
+        let Some(script) = self.script.take() else { return Ok(()) };
+        script.done(&Summary {
+            duration: self.duration,
+            requests: self.requests,
+            bytes: self.bytes,
+            errors: &self.errors,
+            response_time: &self.response_time,
+            request_rates: &self.request_rates,
+        })
     }
 }

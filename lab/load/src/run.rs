@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::connection::Opening;
+use crate::control::ThreadControl;
 use crate::crew::{Crew, Measured};
 use crate::direct::Nodes;
 use crate::error::LoadError;
@@ -12,36 +12,22 @@ use crate::http2;
 use crate::maker::{Maker, Requests};
 use crate::options::{Limit, LoadOptions};
 use crate::pool::PoolPlan;
+use crate::progress::Progress;
 use crate::recorder::{Recorder, Scope};
 use crate::result::{LoadResult, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
 use crate::surroundings::Surroundings;
+use crate::units::nanoseconds;
 use crate::waits::{OfThread, ProcessorWaits};
 use crate::watch::Watcher;
-use crate::worker::{Limits, ThreadControl, Work, nanoseconds};
+use crate::worker::{Limits, Work};
 use pellucid_client::http::{Address, HttpError, TlsSetup, cure};
 
 /// The address that a simulated service is said to be reached at (RFC 5737: an address of nobody).
 const SIMULATED_ADDRESS: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80));
-
-/// The news for the caller of a run while it lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// The target is reachable and the script has begun; the first request goes out next.
-    Ready,
-    /// About once a second.
-    Running {
-        /// Since the first request.
-        elapsed: Duration,
-        /// Answers so far.
-        requests: u64,
-        /// Errors of all kinds so far.
-        errors: u64,
-    },
-}
 
 /// Runs a load.
 ///

@@ -13,23 +13,27 @@
 
 mod address;
 mod call;
+mod checked;
 mod count;
 mod state;
 mod statistics;
 mod thread;
 mod transfer;
 
-use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use mlua::{Function, Lua, Table};
 
+use crate::control::ThreadControl;
 use crate::error::LoadError;
+use crate::error_counts::ErrorCounts;
+use crate::histograms::in_microseconds;
 use crate::options::{LoadOptions, ScriptOptions};
-use crate::result::LoadResult;
-use crate::worker::ThreadControl;
 use call::Calls;
 use pellucid_client::http::{Address, Captured};
+use state::FileOf;
 use thread::ThreadSlot;
 
 /// The state for `setup` and `done`, with the places to which the states of the threads return.
@@ -63,6 +67,16 @@ pub(crate) struct ThreadScript {
 /// A script after the run.
 #[derive(Debug)]
 pub(crate) struct FinishedScript(Script);
+
+/// The figures that `done` is told.
+pub(crate) struct Summary<'a> {
+    pub(crate) duration: Duration,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) errors: &'a ErrorCounts,
+    pub(crate) response_time: &'a Histogram<u64>,
+    pub(crate) request_rates: &'a Histogram<u64>,
+}
 
 impl Script {
     /// Loads the script of a run, if it has one, and calls `setup` and `init` for every thread.
@@ -108,12 +122,6 @@ impl Script {
         }
         FinishedScript(self)
     }
-}
-
-/// A script file that is read.
-struct FileOf<'a> {
-    path: &'a Path,
-    code: &'a [u8],
 }
 
 /// Calls `setup` in the state of the script and `init` in the state of the thread.
@@ -218,30 +226,30 @@ impl ThreadScript {
 }
 
 impl FinishedScript {
-    /// Calls `done` with the result.
-    pub(crate) fn done(self, result: &LoadResult) -> Result<(), LoadError> {
-        let outcome = self.call_done(result).map_err(script_error);
+    /// Calls `done` with the figures of the run.
+    pub(crate) fn done(self, figures: &Summary<'_>) -> Result<(), LoadError> {
+        let outcome = self.call_done(figures).map_err(script_error);
         flush_output();
         outcome
     }
 
-    fn call_done(&self, result: &LoadResult) -> mlua::Result<()> {
+    fn call_done(&self, figures: &Summary<'_>) -> mlua::Result<()> {
         let lua = &self.0.lua;
         let Ok(done) = lua.globals().raw_get::<Function>("done") else { return Ok(()) };
         let errors = lua.create_table()?;
-        errors.set("connect", result.errors.connect)?;
-        errors.set("read", result.errors.read)?;
-        errors.set("write", result.errors.write)?;
-        errors.set("status", result.errors.status)?;
-        errors.set("timeout", result.errors.timeout)?;
+        errors.set("connect", figures.errors.connect)?;
+        errors.set("read", figures.errors.read)?;
+        errors.set("write", figures.errors.write)?;
+        errors.set("status", figures.errors.status)?;
+        errors.set("timeout", figures.errors.timeout)?;
         let summary = lua.create_table()?;
-        summary.set("duration", u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX))?;
-        summary.set("requests", result.requests)?;
-        summary.set("bytes", result.bytes)?;
+        summary.set("duration", u64::try_from(figures.duration.as_micros()).unwrap_or(u64::MAX))?;
+        summary.set("requests", figures.requests)?;
+        summary.set("bytes", figures.bytes)?;
         summary.set("errors", errors)?;
-        let times_us = crate::wrk2::in_microseconds(&result.response_time);
+        let times_us = in_microseconds(figures.response_time);
         let latency = statistics::statistics(lua, times_us)?;
-        let requests = statistics::statistics(lua, result.request_rates.clone())?;
+        let requests = statistics::statistics(lua, figures.request_rates.clone())?;
         done.call::<()>((summary, latency, requests))
     }
 }

@@ -9,7 +9,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::recorder::time_histogram;
+use crate::histograms::time_histogram;
 
 /// Stretches that a run has at most.
 pub const MAX_INTERVALS: usize = 480;

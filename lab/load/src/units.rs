@@ -1,7 +1,8 @@
 //! The units of wrk's command line and of its tables.
 //!
 //! People have these in their scripts and in their eyes, so they are kept to the letter: `10k` is
-//! ten thousand, `2m` is two minutes, and a table shows at most two digits after the point.
+//! ten thousand, `2m` is two minutes, and a table shows at most two digits after the point. Inside,
+//! times are nanoseconds.
 
 use std::time::Duration;
 
@@ -83,6 +84,11 @@ pub(crate) fn format_run_time(duration: Duration) -> String {
         return format!("{:.2}s", duration.as_secs_f64());
     }
     scaled(duration.as_secs_f64(), "s", 60.0, &["m"], 0)
+}
+
+/// A duration in nanoseconds; 584 years and more are all the same.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,10 +4,13 @@
 //! the figures that it rests on.
 
 mod backlog;
+mod figures;
 
-use crate::result::{ErrorCounts, LoadResult, Silence};
+use crate::error_counts::ErrorCounts;
+use crate::silence::Silence;
 use crate::waits::ProcessorWaits;
 use backlog::{Excursion, MIN_INTERVALS};
+pub use figures::Figures;
 
 /// From this share of errors on, a run is about them.
 const ERROR_SHARE: f64 = 0.01;
@@ -90,91 +93,6 @@ impl Verdict {
             Verdict::Errors => "too many requests failed for the others to stand for the service",
         }
     }
-}
-
-/// The figures that a verdict rests on.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
-    /// The mean rate that was asked for; none in a closed loop.
-    pub offered_per_second: Option<f64>,
-    /// True if it was not the same all the time.
-    pub rate_varies: bool,
-    /// The rate at which requests were answered.
-    pub answered_per_second: f64,
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Requests that were due and had no answer.
-    pub unanswered: u64,
-    /// Connections of the run.
-    pub connections: usize,
-    /// Requests that were due and not sent at the end of each stretch of the run.
-    pub backlog: Vec<u64>,
-    /// The length of such a stretch.
-    pub interval_ns: u64,
-    /// The errors.
-    pub errors: ErrorCounts,
-    /// Errors in the silence in which the run ended, if it did.
-    pub errors_at_end: u64,
-    /// The mean response time.
-    pub response_mean_ns: f64,
-    /// The 99th percentile of the response time.
-    pub response_p99_ns: u64,
-    /// The least that it would be with those that had no answer at the end.
-    pub response_p99_at_least_ns: u64,
-    /// The longest wait of such a request.
-    pub unanswered_max_ns: u64,
-    /// The 90th percentile of the service time.
-    pub service_p90_ns: u64,
-    /// The mean delay that was the generator's own.
-    pub generator_mean_ns: f64,
-    /// Its 99th percentile.
-    pub generator_p99_ns: u64,
-    /// The share of the time in which the busiest thread of the generator worked.
-    pub cpu_share: f64,
-    /// The longest time without an answer.
-    pub silence: Silence,
-    /// The waits of threads for a processor.
-    pub processor_waits: ProcessorWaits,
-}
-
-impl Figures {
-    /// The figures of a run.
-    #[must_use]
-    pub fn of(result: &LoadResult) -> Figures {
-        let seconds = result.duration.as_secs_f64().max(f64::MIN_POSITIVE);
-        let busiest = result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64());
-        Figures {
-            offered_per_second: result.offered_per_second,
-            rate_varies: result.paced && result.rate_per_second.is_none(),
-            answered_per_second: result.requests_per_second(),
-            requests: result.requests,
-            unanswered: result.unanswered,
-            connections: result.connections,
-            backlog: result.timeline.iter().map(|interval| interval.backlog).collect(),
-            interval_ns: result.timeline.first().map_or(0, |interval| interval.length_ns),
-            errors: result.errors,
-            errors_at_end: errors_at_end(result),
-            response_mean_ns: result.response_time.mean(),
-            response_p99_ns: result.response_time.value_at_quantile(0.99),
-            response_p99_at_least_ns: result.response_time_at_least().value_at_quantile(0.99),
-            unanswered_max_ns: result.unanswered_time.max(),
-            service_p90_ns: result.service_time.value_at_quantile(0.9),
-            generator_mean_ns: result.generator_delay.mean(),
-            generator_p99_ns: result.generator_delay.value_at_quantile(0.99),
-            cpu_share: busiest.fold(0.0, f64::max) / seconds,
-            silence: result.silence,
-            processor_waits: result.processor_waits,
-        }
-    }
-}
-
-/// Errors in the stretches of which the silence at the end has the greater part.
-fn errors_at_end(result: &LoadResult) -> u64 {
-    let end_ns = result.timeline.last().map_or(0, |last| last.begin_ns + last.length_ns);
-    let begin_ns = end_ns.saturating_sub(result.silence.at_end_ns);
-    let silent = |begin: u64, length: u64| begin + length / 2 >= begin_ns;
-    let silent = result.timeline.iter().filter(|i| silent(i.begin_ns, i.length_ns));
-    silent.map(|interval| interval.errors).sum()
 }
 
 /// A verdict and what it rests on.

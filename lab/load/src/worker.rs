@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
 use crate::connection::{InFlight, Link};
+use crate::control::ThreadControl;
 use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
@@ -20,6 +21,7 @@ use crate::punctuality::Punctuality;
 use crate::recorder::{Recorder, Scope};
 use crate::schedule::Plan;
 use crate::script::ThreadScript;
+use crate::units::nanoseconds;
 use crate::waits::{LOOK_PAUSE, Waits};
 use crate::watch::Watcher;
 
@@ -38,17 +40,6 @@ const MAX_CONNECTING: usize = 64;
 const OPENING_LIMIT: Duration = Duration::from_secs(5);
 /// A run that is limited by requests ends when nothing was answered for this long.
 const NO_PROGRESS_LIMIT: Duration = Duration::from_secs(30);
-
-/// The state that a thread shares with the one that waits for it, and with its script.
-#[derive(Debug, Default)]
-pub(crate) struct ThreadControl {
-    /// Raised to end the thread.
-    pub(crate) stop: AtomicBool,
-    /// Answers so far, for the progress.
-    pub(crate) requests: AtomicU64,
-    /// Errors so far, for the progress.
-    pub(crate) errors: AtomicU64,
-}
 
 /// The task of a thread.
 pub(crate) struct Work {
@@ -442,9 +433,4 @@ impl Worker {
         self.limits.control.requests.store(self.recorder.requests, Ordering::Relaxed);
         self.limits.control.errors.store(errors.all(), Ordering::Relaxed);
     }
-}
-
-/// A duration in nanoseconds; 584 years and more are all the same.
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,12 +7,11 @@ use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
+use crate::histograms::in_microseconds;
 use crate::options::{Limit, LoadOptions};
 use crate::result::LoadResult;
 use crate::units::{format_binary, format_metric, format_run_time, format_time_us};
 
-/// The longest time of wrk2's histogram, in microseconds: it decides the number of its buckets.
-const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
 /// Counters in a bucket of a histogram of three digits, as wrk2 reports them.
 const SUB_BUCKETS: u32 = 2_048;
 /// The interval at which wrk and we sample the rate, in milliseconds.
@@ -77,17 +76,6 @@ pub fn table(result: &LoadResult, shown: Distributions) -> String {
     }
     summary(&mut out, result);
     out
-}
-
-/// wrk2 counts in microseconds; the table is made from the same histogram as its own.
-pub(crate) fn in_microseconds(times: &Histogram<u64>) -> Histogram<u64> {
-    let mut times_us =
-        Histogram::new_with_bounds(1, LONGEST_US, 3).expect("the bounds are constants");
-    for step in times.iter_recorded() {
-        let time_us = times.median_equivalent(step.value_iterated_to()).saturating_add(500) / 1_000;
-        times_us.saturating_record_n(time_us, step.count_since_last_iteration());
-    }
-    times_us
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

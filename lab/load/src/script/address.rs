@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mlua::Lua;
 
-use super::state::Checked;
+use super::checked::Checked;
 use pellucid_client::http::Address;
 
 /// The time for which `wrk.connect` waits for an answer.

@@ -5,11 +5,12 @@
 //! in which they return undefined, as the calling convention allows, but LuaJIT reads all of it and
 //! crashes when such an object is collected (seen with mlua 0.12.2 on x86-64).
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mlua::{Function, IntoLua, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use super::{FileOf, address};
+use super::address;
 use crate::options::LoadOptions;
 use pellucid_client::http::Address;
 
@@ -17,37 +18,10 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// The registry's name of the functions of the prelude that scripts do not see.
 const INTERNALS: &str = "pellucid.internals";
 
-/// The result of a function for the prelude: a value, or nothing and the fault.
-pub(super) struct Checked<T>(Result<T, String>);
-
-impl<T> Checked<T> {
-    pub(super) fn value(value: T) -> Checked<T> {
-        Checked(Ok(value))
-    }
-
-    /// Goes on with the value, if there is one.
-    pub(super) fn and_then<U>(
-        self,
-        then: impl FnOnce(T) -> mlua::Result<U>,
-    ) -> mlua::Result<Checked<U>> {
-        match self.0 {
-            Ok(value) => then(value).map(Checked::value),
-            Err(text) => Ok(Checked::problem(text)),
-        }
-    }
-
-    pub(super) fn problem(text: String) -> Checked<T> {
-        Checked(Err(text))
-    }
-}
-
-impl<T: IntoLua> IntoLuaMulti for Checked<T> {
-    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
-        match self.0 {
-            Ok(value) => Ok(MultiValue::from_iter([value.into_lua(lua)?])),
-            Err(text) => Ok(MultiValue::from_iter([Value::Nil, text.into_lua(lua)?])),
-        }
-    }
+/// A script file that is read.
+pub(super) struct FileOf<'a> {
+    pub(super) path: &'a Path,
+    pub(super) code: &'a [u8],
 }
 
 /// Makes a state and runs the script in it.

@@ -6,9 +6,10 @@ use std::sync::{Arc, PoisonError};
 use mlua::{Lua, Table, Value};
 use pellucid_thread::{Mutex, MutexGuard};
 
-use super::state::{Checked, internal};
+use super::checked::Checked;
+use super::state::internal;
 use super::transfer;
-use crate::worker::ThreadControl;
+use crate::control::ThreadControl;
 use pellucid_client::http::Address;
 
 /// The place of the state of a thread while the thread does not run. While it does, it is gone from

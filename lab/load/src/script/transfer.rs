@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Value};
 
-use super::state::Checked;
+use super::checked::Checked;
 
 /// The depth to which tables may lie in tables; one that contains itself ends here.
 const MAX_DEPTH: usize = 64;

@@ -24,7 +24,7 @@ use pellucid_clock::{Clock, SimulatedClock};
 
 pub use server::{HttpServer, Reply, Request};
 
-use crate::worker::nanoseconds;
+use crate::units::nanoseconds;
 
 /// The time of day at which every simulation begins, in milliseconds since the Unix epoch.
 const BEGIN_UNIX_MS: u64 = 1_700_000_000_000;

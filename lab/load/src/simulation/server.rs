@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Service;
 use crate::poller::Poller;
-use crate::worker::nanoseconds;
+use crate::units::nanoseconds;
 
 /// The bytes that one read takes at most.
 const READ_BYTES: usize = 16 << 10;

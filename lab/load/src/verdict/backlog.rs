@@ -1,6 +1,6 @@
 //! True if a backlog grew, from when to when, and what became of it.
 
-use super::Figures;
+use super::figures::Figures;
 
 /// A backlog below this share of all requests that were due does not count as growing.
 const SHARE: f64 = 0.002;

@@ -1,6 +1,6 @@
 //! Checks of answers.
 
-use crate::workload::Acceptance;
+use crate::source::Acceptance;
 use pellucid_client::http::Captured;
 
 /// The demands on an answer.

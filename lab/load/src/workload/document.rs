@@ -10,10 +10,11 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::keys::{Distribution, KEYS_MAX, Keys, Zipf};
+use super::operation::{MAX_OPERATIONS, Operation};
 use super::place::{Mistake, Place};
+use super::settings::Settings;
 use super::template::Template;
 use super::value::{VALUE_BYTES_MAX, Values};
-use super::{MAX_OPERATIONS, Operation, Settings, Workload};
 use crate::schedule::Arrivals;
 use crate::stages::Stage;
 use crate::units::parse_duration;
@@ -136,19 +137,20 @@ enum Status {
 impl Document {
     /// Reads the text.
     pub(super) fn parse(place: &Place<'_>) -> Result<Document, Mistake> {
-        read(place)
-    }
-
-    /// The meaning of the document.
-    pub(super) fn into_workload(self, place: &Place<'_>) -> Result<Workload, Mistake> {
-        if self.operation.is_empty() {
+        let document: Document = read(place)?;
+        if document.operation.is_empty() {
             let text =
                 "the file describes no work: it needs at least one [[operation]] with a path";
             return Err((1, text.to_owned()));
         }
-        if self.operation.len() > MAX_OPERATIONS || self.stage.len() > STAGES_MAX {
+        if document.operation.len() > MAX_OPERATIONS || document.stage.len() > STAGES_MAX {
             return Err((1, "a file has at most 64 operations and 1000 stages".to_owned()));
         }
+        Ok(document)
+    }
+
+    /// The operations, at least one.
+    pub(super) fn operations(&self, place: &Place<'_>) -> Result<Vec<Operation>, Mistake> {
         let common = headers_of(&self.headers).map_err(|text| (1, text))?;
         let keys = self.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
         let mut operations: Vec<Operation> = Vec::new();
@@ -160,14 +162,37 @@ impl Document {
             }
             operations.push(operation);
         }
-        let stages = self.stage.iter().map(|stage| stage_of(place, stage));
-        let stages = stages.collect::<Result<_, _>>()?;
-        Ok(Workload {
-            settings: settings_of(place, &self.load)?,
-            stages,
-            operations,
-            seed: self.seed,
+        Ok(operations)
+    }
+
+    /// Rate and connections over time.
+    pub(super) fn stages(&self, place: &Place<'_>) -> Result<Vec<Stage>, Mistake> {
+        self.stage.iter().map(|stage| stage_of(place, stage)).collect()
+    }
+
+    /// The settings of the run itself.
+    pub(super) fn settings(&self, place: &Place<'_>) -> Result<Settings, Mistake> {
+        let time = |text: &Option<Spanned<String>>| {
+            text.as_ref().map(|text| duration_of(place, text)).transpose()
+        };
+        Ok(Settings {
+            connections: self.load.connections,
+            threads: self.load.threads,
+            rate_per_second: self.load.rate,
+            arrivals: self.load.arrivals.map(|name| match name {
+                ArrivalsName::Constant => Arrivals::Constant,
+                ArrivalsName::Poisson => Arrivals::Poisson,
+            }),
+            duration: time(&self.load.duration)?,
+            warm_up: time(&self.load.warm_up)?,
+            timeout: time(&self.load.timeout)?,
+            keep_alive: self.load.keep_alive,
         })
+    }
+
+    /// The seed of what is drawn.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
     }
 }
 
@@ -176,25 +201,6 @@ fn read<T: DeserializeOwned>(place: &Place<'_>) -> Result<T, Mistake> {
     toml::from_str(place.text).map_err(|error| {
         let line = error.span().map_or(1, |span| place.line(&span));
         (line, error.message().replace('\n', " "))
-    })
-}
-
-fn settings_of(place: &Place<'_>, load: &LoadTable) -> Result<Settings, Mistake> {
-    let time = |text: &Option<Spanned<String>>| {
-        text.as_ref().map(|text| duration_of(place, text)).transpose()
-    };
-    Ok(Settings {
-        connections: load.connections,
-        threads: load.threads,
-        rate_per_second: load.rate,
-        arrivals: load.arrivals.map(|name| match name {
-            ArrivalsName::Constant => Arrivals::Constant,
-            ArrivalsName::Poisson => Arrivals::Poisson,
-        }),
-        duration: time(&load.duration)?,
-        warm_up: time(&load.warm_up)?,
-        timeout: time(&load.timeout)?,
-        keep_alive: load.keep_alive,
     })
 }
 

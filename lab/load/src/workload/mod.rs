@@ -8,28 +8,26 @@
 mod check;
 mod document;
 mod keys;
+mod operation;
 mod place;
+mod settings;
 mod source;
 mod template;
 mod value;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::LoadError;
-use crate::options::LoadOptions;
-use crate::schedule::Arrivals;
-use crate::source::{Acceptance, RequestSource, RequestSources, ThreadShare};
+use crate::options::{Limit, LoadOptions};
+use crate::source::{RequestSource, RequestSources, ThreadShare};
 use crate::stages::Stage;
-use check::Check;
-use keys::Keys;
+use document::Document;
+pub use operation::MAX_OPERATIONS;
+use operation::Operation;
+use place::{Mistake, Place};
+pub use settings::Settings;
 use source::Source;
-use template::Template;
-use value::Values;
-
-/// Operations that a file may describe.
-pub const MAX_OPERATIONS: usize = 64;
 
 /// A description of work that has been read.
 #[derive(Clone, Debug)]
@@ -38,40 +36,6 @@ pub struct Workload {
     pub(crate) stages: Vec<Stage>,
     pub(crate) operations: Vec<Operation>,
     seed: u64,
-}
-
-/// The file's settings of the run itself; the command line goes first.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Connections of the run.
-    pub connections: Option<usize>,
-    /// Threads of the generator.
-    pub threads: Option<usize>,
-    /// Requests per second.
-    pub rate_per_second: Option<u64>,
-    /// The spread of starts.
-    pub arrivals: Option<Arrivals>,
-    /// Length of the run.
-    pub duration: Option<Duration>,
-    /// The time that is left out of the histograms at the beginning.
-    pub warm_up: Option<Duration>,
-    /// The time at which a request counts as timed out.
-    pub timeout: Option<Duration>,
-    /// True if connections carry more than one request.
-    pub keep_alive: Option<bool>,
-}
-
-/// One kind of request.
-#[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) name: String,
-    pub(crate) weight: u64,
-    pub(crate) bodiless: bool,
-    /// Request line and headers up to the length of the body, which is the last header.
-    pub(crate) head: Template,
-    pub(crate) keys: Keys,
-    pub(crate) values: Option<Values>,
-    pub(crate) check: Check,
 }
 
 impl Workload {
@@ -88,9 +52,15 @@ impl Workload {
             .map_err(|(line, reason)| LoadError::Work(format!("{shown}:{line}: {reason}")))
     }
 
-    fn parse(text: &str, folder: &Path) -> Result<Workload, (usize, String)> {
-        let place = place::Place { text, folder };
-        document::Document::parse(&place)?.into_workload(&place)
+    fn parse(text: &str, folder: &Path) -> Result<Workload, Mistake> {
+        let place = Place { text, folder };
+        let document = Document::parse(&place)?;
+        Ok(Workload {
+            operations: document.operations(&place)?,
+            stages: document.stages(&place)?,
+            settings: document.settings(&place)?,
+            seed: document.seed(),
+        })
     }
 
     /// The file's settings of the run itself.
@@ -111,7 +81,7 @@ impl Workload {
         options.timeout = settings.timeout.unwrap_or(options.timeout);
         options.keep_alive = settings.keep_alive.unwrap_or(options.keep_alive);
         if let Some(duration) = settings.duration {
-            options.limit = crate::options::Limit::Duration(duration);
+            options.limit = Limit::Duration(duration);
         }
         options.stages.clone_from(&self.stages);
     }

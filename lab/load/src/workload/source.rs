@@ -2,8 +2,8 @@
 
 use crate::random::Random;
 use crate::source::{Acceptance, RequestSource, ThreadShare};
-use crate::workload::Operation;
 use crate::workload::keys::KeyHand;
+use crate::workload::operation::Operation;
 use pellucid_client::http::Captured;
 
 /// The requests of one thread.

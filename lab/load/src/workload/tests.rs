@@ -1,8 +1,10 @@
 //! What files mean, and how mistakes in them are told.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::*;
+use crate::schedule::Arrivals;
 use pellucid_client::http::Target;
 
 const WHOLE: &str = r#"

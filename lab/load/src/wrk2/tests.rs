@@ -3,8 +3,9 @@
 use pellucid_clock::WallTime;
 
 use super::*;
-use crate::recorder::{rate_histogram, time_histogram};
-use crate::result::{ErrorCounts, ThreadResult};
+use crate::error_counts::ErrorCounts;
+use crate::histograms::{rate_histogram, time_histogram};
+use crate::result::ThreadResult;
 use crate::traces::Traces;
 use pellucid_client::http::Target;
 

@@ -1,0 +1,22 @@
+//! Operations: the kinds of requests that a file describes.
+
+use super::check::Check;
+use super::keys::Keys;
+use super::template::Template;
+use super::value::Values;
+
+/// Operations that a file may describe.
+pub const MAX_OPERATIONS: usize = 64;
+
+/// One kind of request.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) name: String,
+    pub(crate) weight: u64,
+    pub(crate) bodiless: bool,
+    /// Request line and headers up to the length of the body, which is the last header.
+    pub(crate) head: Template,
+    pub(crate) keys: Keys,
+    pub(crate) values: Option<Values>,
+    pub(crate) check: Check,
+}
