@@ -1,4 +1,4 @@
-//! `bench-engine`: the engine beside RocksDB and fjall, on the work of the studies. Peers take
+//! `bench-engine`: the engine beside RocksDB, fjall, LMDB and redb, on the work of the studies. Peers take
 //! turns within one call, each in a process of its own, and what counts is the median of the
 //! ratios.
 //!
@@ -14,11 +14,13 @@ mod cgroup;
 mod child;
 mod figures;
 mod fjall_peer;
+mod lmdb_peer;
 mod parts;
 mod pauses;
 mod peer;
 mod pellucid_peer;
 mod process;
+mod redb_peer;
 mod rocksdb_peer;
 mod suite;
 mod verdict;
@@ -29,10 +31,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use crate::figures::Figures;
-use crate::peer::{Outcome, PEERS};
+use crate::peer::{Outcome, PEERS, PEERS_OF_TABLE};
 
 /// The studies' size.
 const KEYS: u64 = 5_000_000;
+const KEYS_OF_TABLE: u64 = 1_000_000;
 const RUNS: usize = 3;
 const KEYS_QUICK: u64 = 500_000;
 const RUNS_QUICK: usize = 1;
@@ -45,7 +48,8 @@ fn main() -> ExitCode {
             true
         }),
         None => measure_all(),
-        Some(other) => Err(format!("{other:?} is not known: there are no arguments")),
+        Some("table") => measure_table(),
+        Some(other) => Err(format!("{other:?} is not known: there is `table`, or no argument")),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -58,18 +62,29 @@ fn main() -> ExitCode {
 }
 
 fn measure_all() -> Outcome<bool> {
-    let is_quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
-    let (keys, runs) = if is_quick { (KEYS_QUICK, RUNS_QUICK) } else { (KEYS, RUNS) };
-    parts::check()?;
-    let peers = std::env::var("PEERS").unwrap_or_else(|_| PEERS.join(","));
-    let plan = suite::Plan {
-        keys: setting("KEYS", keys)?,
-        runs: setting("RUNS", runs)?,
-        peers: peers.split(',').map(str::to_owned).collect(),
-    };
+    let plan = plan_of(KEYS, &PEERS)?;
     let results = suite::run(&plan)?;
     verdict::show(&plan, &results);
     Ok(verdict::judge_all(&results))
+}
+
+/// The few figures of the engine's README, as Markdown.
+fn measure_table() -> Outcome<bool> {
+    let plan = plan_of(KEYS_OF_TABLE, &PEERS_OF_TABLE)?;
+    verdict::show_table(&plan, &suite::run(&plan)?);
+    Ok(true)
+}
+
+fn plan_of(keys: u64, peers: &[&str]) -> Outcome<suite::Plan> {
+    let is_quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
+    let (keys, runs) = if is_quick { (KEYS_QUICK, RUNS_QUICK) } else { (keys, RUNS) };
+    parts::check()?;
+    let peers = std::env::var("PEERS").unwrap_or_else(|_| peers.join(","));
+    Ok(suite::Plan {
+        keys: setting("KEYS", keys)?,
+        runs: setting("RUNS", runs)?,
+        peers: peers.split(',').map(str::to_owned).collect(),
+    })
 }
 
 fn setting<T: FromStr>(name: &str, otherwise: T) -> Outcome<T> {

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use crate::fjall_peer;
+use crate::lmdb_peer;
 use crate::pellucid_peer;
+use crate::redb_peer;
 use crate::rocksdb_peer;
 
 /// Any error as text: what a benchmark does about all of them is to say them and stop.
@@ -15,8 +17,10 @@ pub const PELLUCID: &str = "pellucid";
 /// The peer that the bars compare with.
 pub const ROCKSDB: &str = "rocksdb";
 /// All peers, in the order of the first round.
-pub const PEERS: [&str; 6] =
-    [PELLUCID, ROCKSDB, "rocksdb-defaults", "blobdb", "fjall", "fjall-separated"];
+pub const PEERS: [&str; 8] =
+    [PELLUCID, ROCKSDB, "rocksdb-defaults", "blobdb", "fjall", "fjall-separated", "lmdb", "redb"];
+/// Those of the table in the engine's README.
+pub const PEERS_OF_TABLE: [&str; 5] = [PELLUCID, ROCKSDB, "fjall", "lmdb", "redb"];
 
 /// How a store is opened.
 #[derive(Clone, Copy, Default)]
@@ -73,6 +77,8 @@ pub fn open(name: &str, folder: &Path, setting: Setting) -> Outcome<Box<dyn Peer
         "rocksdb-defaults" => rocksdb_peer::open(folder, rocksdb_peer::Variant::Defaults, setting),
         "blobdb" => rocksdb_peer::open(folder, rocksdb_peer::Variant::Blobs, setting),
         "fjall" => fjall_peer::open(folder, false, setting),
+        "lmdb" => lmdb_peer::open(folder, setting),
+        "redb" => redb_peer::open(folder, setting),
         "fjall-separated" => fjall_peer::open(folder, true, setting),
         _ => Err(format!("there is no peer {name:?}; there are {}", PEERS.join(", "))),
     }

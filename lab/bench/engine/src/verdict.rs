@@ -117,6 +117,42 @@ fn show_further(results: &Results) {
     println!();
 }
 
+/// The figure with about three digits.
+fn significant(figure: f64) -> String {
+    match figure {
+        100.0.. => format!("{figure:.0}"),
+        10.0.. => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}
+
+/// The columns of the table of the README, and by what their figures are divided.
+const COLUMNS: [(&str, &str, f64); 8] = [
+    ("put_per_s", "random PUT, k/s", 1e3),
+    ("put_p999_us", "p99.9, µs", 1.0),
+    ("get_per_s", "GET, k/s", 1e3),
+    ("get_missing_per_s", "GET of missing keys, k/s", 1e3),
+    ("scan_after_compaction_per_s", "scan, k rows/s", 1e3),
+    ("written_with_compaction_per_byte", "bytes written per byte put", 1.0),
+    ("disk_per_live_byte", "disk per live byte", 1.0),
+    ("memory_anonymous_mb", "memory, MB", 1.0),
+];
+
+/// Prints the medians as a table of Markdown, a row for each peer.
+pub fn show_table(plan: &Plan, results: &Results) {
+    let titles: Vec<_> = COLUMNS.iter().map(|(_, title, _)| *title).collect();
+    println!("| | {} |", titles.join(" | "));
+    println!("|---|{}", "---|".repeat(COLUMNS.len()));
+    for peer in &plan.peers {
+        let Some(runs) = results.get(peer) else { continue };
+        let cells = COLUMNS.iter().map(|(name, _, by)| {
+            middle(runs, name).map_or("–".to_owned(), |figure| significant(figure / by))
+        });
+        let version = runs[0].text_of("version").unwrap_or(peer);
+        println!("| {version} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+}
+
 fn cell(figure: Option<f64>) -> String {
     match figure {
         Some(figure) if figure.is_nan() => "–".to_owned(),
