@@ -10,12 +10,13 @@ use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 
 use crate::addresses::Addresses;
 use crate::board::{Board, PeerView};
-use crate::handshake::GUEST;
 
 /// The time for which a request waits for its owner, unless an operator says otherwise.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(1);
 /// Asks that each event loop may have under way with each peer, unless an operator says otherwise.
 pub const IN_FLIGHT_DEFAULT: usize = 1_024;
+/// The name of a caller that is no node itself.
+pub const GUEST: &str = "guest";
 
 /// The settings of a cluster.
 #[derive(Clone)]
@@ -55,12 +56,17 @@ impl ClusterOptions {
         let node = nodes.nodes()[0].clone();
         ClusterOptions { node: None, ..ClusterOptions::new(nodes, node) }
     }
+
+    /// The name by which this node greets.
+    pub(crate) fn own_name(&self) -> &str {
+        self.node.as_ref().map_or(GUEST, NodeUrl::as_str)
+    }
 }
 
 impl std::fmt::Debug for ClusterOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes = self.nodes.text();
-        let node = self.node.as_ref().map_or(GUEST, NodeUrl::as_str);
+        let node = self.own_name();
         f.debug_struct("ClusterOptions").field("nodes", &nodes).field("node", &node).finish()
     }
 }

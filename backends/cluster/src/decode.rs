@@ -8,6 +8,7 @@ use crate::frame::{
     HAS_LIFETIME, HAS_TABLE, HAS_TRACE, HAS_TRACE_STATE, OwnerTimes, PONG, PREFIX_BYTES,
     REPLY_NS_AT, TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk,
 };
+use crate::numbers::{u32_at, u64_at};
 
 /// The frame at the beginning of `bytes` and its length in bytes; nothing if it is not complete.
 ///
@@ -186,12 +187,4 @@ fn decode_answer(bytes: &[u8]) -> Result<Answer<'_>, FrameError> {
         },
         payload,
     })
-}
-
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight bytes"))
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use pellucid_account::PARTS_MAX;
 use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
 
-use crate::decode::u32_at;
+use crate::numbers::u32_at;
 
 /// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
 /// refuses connections of others: whoever changes what frames may be gives it another number.

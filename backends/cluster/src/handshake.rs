@@ -13,14 +13,12 @@ use std::time::{Duration, Instant};
 
 use pellucid_topology::{NodeList, NodeUrl};
 
-use crate::cluster::{Cluster, News};
+use crate::cluster::{Cluster, GUEST, News};
 use crate::frame::PROTOCOL;
 use crate::session::{KeyShare, Parties, Session, Side};
 
 /// The path of the request.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
-/// The name of a caller that is no node itself.
-pub const GUEST: &str = "guest";
 /// The interval at which callers are logged who have proven nothing.
 const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Bytes that the answer to the request may have.
@@ -170,11 +168,6 @@ impl Cluster {
         Parties { from, to, secret: self.options.secret.as_deref() }
     }
 
-    /// The name by which this node greets.
-    fn own_name(&self) -> &str {
-        self.options.node.as_ref().map_or(GUEST, NodeUrl::as_str)
-    }
-
     /// The request with which this node asks the one at place `to`.
     pub(crate) fn hello(&self, to: usize, share: &KeyShare) -> Vec<u8> {
         let to = self.url(to);
@@ -182,7 +175,7 @@ impl Cluster {
             "GET {PEER_PATH} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
              Pellucid-From: {}\r\nPellucid-To: {to}\r\nPellucid-Key: {}\r\n\r\n",
             to.authority(),
-            self.own_name(),
+            self.options.own_name(),
             share.text()
         )
         .into_bytes()
@@ -198,7 +191,7 @@ impl Cluster {
         share: KeyShare,
         theirs: &str,
     ) -> Result<Session, String> {
-        let parties = self.parties(self.own_name(), self.url(to).as_str());
+        let parties = self.parties(self.options.own_name(), self.url(to).as_str());
         let session = Session::agree(share, theirs, Side::Caller, parties);
         session.ok_or_else(|| "it has sent no key share".to_owned())
     }

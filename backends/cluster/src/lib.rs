@@ -19,6 +19,7 @@ mod frame;
 mod handshake;
 mod link;
 mod merge;
+mod numbers;
 mod operations;
 mod outcome;
 mod outlet;
@@ -34,14 +35,14 @@ mod timer;
 pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
-pub use cluster::{Cluster, ClusterOptions, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
+pub use cluster::{Cluster, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
 pub use decode::{decode, frame_length};
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX,
     TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk, encode_pong,
 };
-pub use handshake::{GUEST, Greeted, Hello, PEER_PATH, Refused};
+pub use handshake::{Greeted, Hello, PEER_PATH, Refused};
 pub use merge::{MergedEntry, RangePages};
 pub use operations::PartOperation;
 pub use outcome::{Asked, Failure, Outcome, Times};
