@@ -23,9 +23,10 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row};
 
+use crate::entry::{Entry, Values};
 use crate::error::Failed;
 use crate::place::Space;
-use crate::plain::{Entry, Values, unconditional};
+use crate::plain::unconditional;
 use crate::read::bound;
 use crate::ring::{Laps, Ring};
 use crate::rows::{Lifetime, is_over};

@@ -13,6 +13,7 @@ mod away;
 mod conditional;
 mod connect;
 mod consistency;
+mod entry;
 mod error;
 mod options;
 mod parts;

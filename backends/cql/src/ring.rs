@@ -19,14 +19,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::away;
 use crate::connect::connect;
+use crate::entry::Values;
 use crate::error::Failed;
 use crate::options::CqlOptions;
 use crate::parts;
 use crate::place::Space;
-use crate::plain::Values;
 use crate::retry::Again;
 use crate::schema::{Statements, make, prepare};
-use crate::traces::{RoundTrip, Sample, Traces, look};
+use crate::traces::{RoundTrip, Sample, Traces};
 use crate::turns::Turns;
 use crate::versions::Versions;
 
@@ -178,7 +178,7 @@ impl Ring {
                 drop(place);
                 let sample = std::mem::take(&mut laps.sample);
                 callback(laps.arrival(result, handed_over, begun));
-                look(&asked, sample);
+                asked.look(sample);
             });
         }))
     }
@@ -250,15 +250,25 @@ impl Ring {
     fn note<E>(self: &Arc<Self>, answer: &std::result::Result<QueryResult, E>, laps: &mut Laps) {
         let took_us = self.clock.nanoseconds(laps.end_of_ring()) / 1_000;
         if let Ok(answer) = answer
-            && let Some(round_trip) = RoundTrip::of(self, answer, took_us)
+            && let Some(id) = answer.tracing_id()
         {
+            let ring = Arc::clone(self);
+            let trace = async move { ring.session.get_tracing_info(&id).await.ok() };
+            let round_trip = RoundTrip::new(trace, took_us);
             match &mut laps.sample {
                 Sample::Request { round_trips, .. } => round_trips.push(round_trip),
                 // It may be one of many requests with the same laps, and has no record.
-                Sample::Sums => look(self, Sample::alone(round_trip)),
+                Sample::Sums => self.look(Sample::alone(round_trip)),
                 Sample::None => {}
             }
         }
+    }
+
+    /// Looks at the traces of a request that was answered, beside what else goes on.
+    fn look(self: &Arc<Self>, sample: Sample) {
+        let Sample::Request { request, round_trips } = sample else { return };
+        let ring = Arc::clone(self);
+        self.spawn(async move { ring.traces.look(request, round_trips, ring.clock).await });
     }
 
     /// As [`Ring::ask`], with the store's errors.
@@ -277,11 +287,6 @@ impl Ring {
             laps.sample = Sample::Sums;
         }
         laps
-    }
-
-    /// The clock of all requests.
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
     }
 }
 

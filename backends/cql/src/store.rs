@@ -12,14 +12,15 @@ use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::conditional::Conditional;
 use crate::consistency::{level_of, majority};
+use crate::entry::Entry;
 use crate::options::CqlOptions;
+use crate::parts;
 use crate::place::{Placing, Space};
 use crate::plain::{self, entries_of};
 use crate::read::{self, bound};
 use crate::ring::Ring;
 use crate::scan::scan;
 use crate::schema::unexpected;
-use crate::{parts, plain::Entry};
 
 /// The value in `spaces` for a table in parts.
 const IN_PARTS: i32 = 0;

@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{LateParts, Timeline};
+use pellucid_clock::Clock;
 use pellucid_thread::Mutex;
 use scylla::observability::tracing::TracingInfo;
-use scylla::response::query_result::QueryResult;
 
 use crate::parts::{COORDINATOR, NETWORK, REPLICAS, RING};
-use crate::ring::Ring;
 
 /// Requests of which something came to light and nobody has asked for it; of more, the oldest is
 /// forgotten.
@@ -58,11 +57,12 @@ pub(crate) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// The round trip that ended with this answer, if the ring traced it.
-    pub(crate) fn of(ring: &Arc<Ring>, answer: &QueryResult, took_us: u64) -> Option<RoundTrip> {
-        let (ring, trace) = (Arc::clone(ring), answer.tracing_id()?);
-        let trace = Box::pin(async move { ring.session.get_tracing_info(&trace).await.ok() });
-        Some(RoundTrip { trace, took_us })
+    /// A round trip that took so long, and what asks the ring for its trace.
+    pub(crate) fn new(
+        trace: impl Future<Output = Option<TracingInfo>> + Send + 'static,
+        took_us: u64,
+    ) -> RoundTrip {
+        RoundTrip { trace: Box::pin(trace), took_us }
     }
 }
 
@@ -112,6 +112,32 @@ impl Traces {
         late.drain(..).collect()
     }
 
+    /// Looks at the traces of a request's round trips: for the sums and, if it has a number, for
+    /// what is told of it.
+    pub(crate) async fn look(&self, request: u64, round_trips: Vec<RoundTrip>, clock: Clock) {
+        let mut all = Split::default();
+        for RoundTrip { trace, took_us } in round_trips {
+            match trace.await.and_then(|info| split(&info, took_us)) {
+                Some(split) => {
+                    self.add(split);
+                    all = all.and(split);
+                }
+                None => {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        if request != 0 {
+            let ticks = |us: u64| clock.ticks(us * 1_000);
+            let parts = vec![
+                (NETWORK, ticks(all.network_us)),
+                (COORDINATOR, ticks(all.coordinator_us)),
+                (REPLICAS, ticks(all.replicas_us)),
+            ];
+            self.tell(LateParts { request, of: RING, parts });
+        }
+    }
+
     fn add(&self, split: Split) {
         self.traced.fetch_add(1, Ordering::Relaxed);
         self.network_us.fetch_add(split.network_us, Ordering::Relaxed);
@@ -126,37 +152,6 @@ impl Traces {
         }
         late.push_back(told);
     }
-}
-
-/// Looks at the traces of a request that was answered, beside what else goes on.
-pub(crate) fn look(ring: &Arc<Ring>, sample: Sample) {
-    let Sample::Request { request, round_trips } = sample else { return };
-    ring.spawn({
-        let ring = Arc::clone(ring);
-        async move {
-            let mut all = Split::default();
-            for RoundTrip { trace, took_us } in round_trips {
-                match trace.await.and_then(|info| split(&info, took_us)) {
-                    Some(split) => {
-                        ring.traces.add(split);
-                        all = all.and(split);
-                    }
-                    None => {
-                        ring.traces.lost.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            }
-            if request != 0 {
-                let ticks = |us: u64| ring.clock().ticks(us * 1_000);
-                let parts = vec![
-                    (NETWORK, ticks(all.network_us)),
-                    (COORDINATOR, ticks(all.coordinator_us)),
-                    (REPLICAS, ticks(all.replicas_us)),
-                ];
-                ring.traces.tell(LateParts { request, of: RING, parts });
-            }
-        }
-    });
 }
 
 impl Split {
