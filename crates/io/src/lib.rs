@@ -24,6 +24,7 @@ mod by_calls;
 mod bytes;
 mod file;
 mod memory;
+mod page;
 mod random;
 mod reserve;
 mod short;

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::page::page_size_bytes;
 use crate::reserve;
 use crate::unreadable::Watch;
 use crate::{File, FileSystem, LockGuard, Map, MapMode};
@@ -340,13 +341,6 @@ impl Map for SystemMap {
         }
         true
     }
-}
-
-/// The size of a page of memory, in bytes.
-pub(crate) fn page_size_bytes() -> usize {
-    // SAFETY: the call reads a constant of the system and has no other effect.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
 impl Drop for SystemMap {

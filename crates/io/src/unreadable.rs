@@ -22,6 +22,8 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
+use crate::page::page_size_bytes;
+
 /// Maps that can be registered are a multiple of it.
 const SLOTS_A_CHUNK: usize = 1_024;
 /// More maps than Linux lets a process have (`vm.max_map_count`) by default. Those beyond are not
@@ -229,7 +231,7 @@ fn find_slot(address: usize) -> Option<(&'static Slot, bool)> {
 
 /// Installs the handler. Should the system refuse, a bad page ends the process.
 fn install() {
-    PAGE_BYTES.store(crate::system::page_size_bytes(), Ordering::Relaxed);
+    PAGE_BYTES.store(page_size_bytes(), Ordering::Relaxed);
     // SAFETY: zeroes are a valid action, and one that does nothing special.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };

@@ -5,67 +5,15 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{SECTOR_LENGTH, Shared};
-use crate::{File, Map, MapMode};
+use super::buffer::Buffer;
 
+/// The unit that a medium writes as a whole, in bytes.
+pub(super) const SECTOR_LENGTH: usize = 512;
 /// The unit in which bytes are dirty or clean, in bytes.
 const PAGE_LENGTH: usize = 4096;
 
-/// Memory that stays where it is, aligned to 8 bytes, and is written by pointer.
-pub(crate) struct Buffer {
-    words: *mut [u64],
-}
-
-// SAFETY: the buffer is plain memory that belongs to this value; who writes where is the business
-// of its users, as for a mapped file.
-unsafe impl Send for Buffer {}
-// SAFETY: as above.
-unsafe impl Sync for Buffer {}
-
-impl Buffer {
-    fn zeroed(length: usize) -> Buffer {
-        let words = vec![0_u64; length.div_ceil(8)].into_boxed_slice();
-        Buffer { words: Box::into_raw(words) }
-    }
-
-    fn pointer(&self) -> *mut u8 {
-        self.words.cast()
-    }
-
-    fn capacity(&self) -> usize {
-        self.words.len() * 8
-    }
-
-    /// Copies bytes out; they must be within the capacity.
-    fn copy_out(&self, offset: usize, target: &mut [u8]) {
-        assert!(offset + target.len() <= self.capacity());
-        // SAFETY: the range was just checked, and the target is other memory.
-        unsafe {
-            let source = self.pointer().add(offset);
-            std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len());
-        }
-    }
-
-    /// Copies bytes in; they must be within the capacity.
-    fn copy_in(&self, offset: usize, source: &[u8]) {
-        assert!(offset + source.len() <= self.capacity());
-        // SAFETY: the range was just checked, and the source is other memory.
-        unsafe {
-            let target = self.pointer().add(offset);
-            std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
-        }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the pointer came from a box and is dropped once.
-        drop(unsafe { Box::from_raw(self.words) });
-    }
-}
-
 /// The content of a file, whatever its names are.
-pub(crate) struct Content {
+pub(super) struct Content {
     images: Mutex<Images>,
 }
 
@@ -128,7 +76,7 @@ impl Images {
 
 impl Content {
     /// A file that is on the medium as it is.
-    pub(crate) fn new(bytes: &[u8]) -> Content {
+    pub(super) fn new(bytes: &[u8]) -> Content {
         Content::with(bytes, bytes.to_vec(), BTreeSet::new())
     }
 
@@ -141,7 +89,7 @@ impl Content {
     }
 
     /// The file as the next process finds it: its pages are on their way, or lost, as they were.
-    pub(crate) fn after_kill(&self) -> Content {
+    pub(super) fn after_kill(&self) -> Content {
         let images = self.images();
         Content::with(&images.live_bytes(), images.durable.clone(), images.lost.clone())
     }
@@ -150,23 +98,80 @@ impl Content {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn live_bytes(&self) -> Vec<u8> {
+    pub(super) fn live_bytes(&self) -> Vec<u8> {
         self.images().live_bytes()
     }
 
-    pub(crate) fn length(&self) -> usize {
+    pub(super) fn length(&self) -> usize {
         self.images().length
     }
 
+    /// Writes bytes that end there.
+    pub(super) fn write(&self, bytes: &[u8], end: usize) -> io::Result<()> {
+        let mut images = self.images();
+        images.grow(end)?;
+        images.live.copy_in(end - bytes.len(), bytes);
+        Ok(())
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let images = self.images();
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > images.length as u64 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        if images.bad.iter().any(|bad| bad.start < end && bad.end > offset) {
+            return Err(io::Error::other("injected failure of a read"));
+        }
+        images.live.copy_out(offset as usize, buffer);
+        Ok(())
+    }
+
+    pub(super) fn set_length(&self, length: usize) -> io::Result<()> {
+        let mut images = self.images();
+        if length < images.length {
+            let cut = vec![0; images.length - length];
+            images.live.copy_in(length, &cut);
+            images.length = length;
+            images.lost.retain(|page| page * PAGE_LENGTH < length);
+        }
+        images.grow(length)
+    }
+
+    /// Makes the file at least `length` bytes long.
+    pub(super) fn allocate(&self, length: usize) -> io::Result<()> {
+        self.images().grow(length)
+    }
+
+    /// Carries the live image over to the medium, or fails and loses its dirty pages.
+    pub(super) fn sync(&self, loses: bool) -> io::Result<()> {
+        let mut images = self.images();
+        if loses {
+            images.lose_dirty_pages();
+            return Err(io::Error::other("injected failure of a sync"));
+        }
+        images.durable = images.reachable_bytes();
+        Ok(())
+    }
+
+    /// The live image, to be mapped up to `length`; it stays where it is as long as it is held.
+    pub(super) fn mapped(&self, length: usize) -> io::Result<Arc<Buffer>> {
+        let images = self.images();
+        if length > images.length {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok(Arc::clone(&images.live))
+    }
+
     /// Empties the file, as opening it for writing anew does.
-    pub(crate) fn truncate(&self) {
+    pub(super) fn truncate(&self) {
         let mut images = self.images();
         images.live = Arc::new(Buffer::zeroed(0));
         images.length = 0;
         images.lost.clear();
     }
 
-    pub(crate) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {
+    pub(super) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {
         let mut images = self.images();
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         if offset >= images.length {
@@ -182,12 +187,12 @@ impl Content {
     }
 
     /// Has reads by call fail that touch one of these bytes, as on a bad sector.
-    pub(crate) fn fail_reads(&self, range: Range<u64>) {
+    pub(super) fn fail_reads(&self, range: Range<u64>) {
         self.images().bad.push(range);
     }
 
     /// The bytes found after a loss of power.
-    pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
+    pub(super) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
         let images = self.images();
         let (live, durable) = (images.reachable_bytes(), &images.durable);
         // The length is metadata: the new one is there, or the old one.
@@ -204,114 +209,5 @@ impl Content {
             }
         }
         bytes
-    }
-}
-
-/// A file that somebody has open.
-pub(crate) struct SimulatedFile {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) content: Arc<Content>,
-}
-
-impl SimulatedFile {
-    /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
-    /// if there is no room.
-    fn call(&self, length: u64) -> io::Result<usize> {
-        let mut state = self.shared.state();
-        state.faults.call()?;
-        let more = length.saturating_sub(self.content.length() as u64);
-        if more > 0 {
-            state.faults.take_space(state.tree.used_bytes(), more)?;
-        }
-        usize::try_from(length).map_err(io::Error::other)
-    }
-}
-
-impl File for SimulatedFile {
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let end = self.call(offset + bytes.len() as u64)?;
-        let mut images = self.content.images();
-        images.grow(end)?;
-        images.live.copy_in(end - bytes.len(), bytes);
-        Ok(())
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.call(0)?;
-        let images = self.content.images();
-        let end = offset.saturating_add(buffer.len() as u64);
-        if end > images.length as u64 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-        }
-        if images.bad.iter().any(|bad| bad.start < end && bad.end > offset) {
-            return Err(io::Error::other("injected failure of a read"));
-        }
-        images.live.copy_out(offset as usize, buffer);
-        Ok(())
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.call(0)?;
-        Ok(self.content.length() as u64)
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        let length = self.call(length)?;
-        let mut images = self.content.images();
-        if length < images.length {
-            let cut = vec![0; images.length - length];
-            images.live.copy_in(length, &cut);
-            images.length = length;
-            images.lost.retain(|page| page * PAGE_LENGTH < length);
-        }
-        images.grow(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        let length = self.call(length)?;
-        self.content.images().grow(length)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.shared.state();
-        state.faults.call()?;
-        let loses = state.faults.sync();
-        drop(state);
-        let mut images = self.content.images();
-        if loses {
-            images.lose_dirty_pages();
-            return Err(io::Error::other("injected failure of a sync"));
-        }
-        images.durable = images.reachable_bytes();
-        Ok(())
-    }
-
-    fn will_need(&self, _offset: u64, length: usize) {
-        self.shared.state().expected_bytes += length as u64;
-    }
-
-    fn map(&self, length: u64, _mode: MapMode) -> io::Result<Arc<dyn Map>> {
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        self.call(0)?;
-        let images = self.content.images();
-        if length > images.length {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-        }
-        Ok(Arc::new(SimulatedMap { buffer: Arc::clone(&images.live), length }))
-    }
-}
-
-struct SimulatedMap {
-    buffer: Arc<Buffer>,
-    length: usize,
-}
-
-impl Map for SimulatedMap {
-    fn pointer(&self) -> *mut u8 {
-        self.buffer.pointer()
-    }
-
-    fn length(&self) -> usize {
-        self.length
     }
 }

@@ -11,49 +11,29 @@
     reason = "simulated files depend on nothing, and hold no request up"
 )]
 
+mod buffer;
+mod content;
 mod faults;
 mod file;
+mod state;
 mod tree;
 
-use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::{File, FileSystem, LockGuard, SeededRandom};
-use faults::FaultState;
+use content::Content;
 pub use faults::Faults;
-use file::{Content, SimulatedFile};
+use file::SimulatedFile;
+use state::Shared;
 use tree::Tree;
-
-/// The unit that a medium writes as a whole, in bytes.
-pub(crate) const SECTOR_LENGTH: usize = 512;
 
 /// A file system in memory. Clones are the same file system.
 #[derive(Clone)]
 pub struct SimulatedFileSystem {
     shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    boot_identity: [u8; 16],
-}
-
-pub(crate) struct State {
-    pub(crate) tree: Tree,
-    pub(crate) faults: FaultState,
-    /// Bytes that were to be read soon.
-    pub(crate) expected_bytes: u64,
-    locks: HashSet<PathBuf>,
-}
-
-impl Shared {
-    /// The state; a panic elsewhere is no reason to panic again.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Default for SimulatedFileSystem {
@@ -78,9 +58,7 @@ impl SimulatedFileSystem {
     fn with(tree: Tree, boot: u64) -> SimulatedFileSystem {
         let mut boot_identity = [0xb0; 16];
         boot_identity[..8].copy_from_slice(&boot.to_le_bytes());
-        let (faults, locks) = (FaultState::default(), HashSet::new());
-        let state = State { tree, faults, expected_bytes: 0, locks };
-        SimulatedFileSystem { shared: Arc::new(Shared { state: Mutex::new(state), boot_identity }) }
+        SimulatedFileSystem { shared: Arc::new(Shared::new(tree, boot_identity)) }
     }
 
     fn boot(&self) -> u64 {
@@ -265,6 +243,9 @@ impl Drop for HeldLock {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use super::content::SECTOR_LENGTH;
     use super::*;
     use crate::MapMode;
 

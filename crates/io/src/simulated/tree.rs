@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::Content;
+use super::content::Content;
 
 /// All directories and names of a simulated file system.
 #[derive(Default)]

@@ -1,0 +1,89 @@
+//! A file that somebody has open, and its maps.
+
+use std::io;
+use std::sync::Arc;
+
+use super::buffer::Buffer;
+use super::content::Content;
+use super::state::Shared;
+use crate::{File, Map, MapMode};
+
+/// A file that somebody has open.
+pub(super) struct SimulatedFile {
+    pub(super) shared: Arc<Shared>,
+    pub(super) content: Arc<Content>,
+}
+
+impl SimulatedFile {
+    /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
+    /// if there is no room.
+    fn call(&self, length: u64) -> io::Result<usize> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let more = length.saturating_sub(self.content.length() as u64);
+        if more > 0 {
+            state.faults.take_space(state.tree.used_bytes(), more)?;
+        }
+        usize::try_from(length).map_err(io::Error::other)
+    }
+}
+
+impl File for SimulatedFile {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let end = self.call(offset + bytes.len() as u64)?;
+        self.content.write(bytes, end)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.call(0)?;
+        self.content.read(buffer, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.call(0)?;
+        Ok(self.content.length() as u64)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        let length = self.call(length)?;
+        self.content.set_length(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let length = self.call(length)?;
+        self.content.allocate(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.faults.call()?;
+        let loses = state.faults.sync();
+        drop(state);
+        self.content.sync(loses)
+    }
+
+    fn will_need(&self, _offset: u64, length: usize) {
+        self.shared.state().expected_bytes += length as u64;
+    }
+
+    fn map(&self, length: u64, _mode: MapMode) -> io::Result<Arc<dyn Map>> {
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.call(0)?;
+        Ok(Arc::new(SimulatedMap { buffer: self.content.mapped(length)?, length }))
+    }
+}
+
+struct SimulatedMap {
+    buffer: Arc<Buffer>,
+    length: usize,
+}
+
+impl Map for SimulatedMap {
+    fn pointer(&self) -> *mut u8 {
+        self.buffer.pointer()
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+}

@@ -1,0 +1,34 @@
+//! What all clones of a file system share, and its open files and locks with them.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::faults::FaultState;
+use super::tree::Tree;
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) boot_identity: [u8; 16],
+}
+
+pub(super) struct State {
+    pub(super) tree: Tree,
+    pub(super) faults: FaultState,
+    /// Bytes that were to be read soon.
+    pub(super) expected_bytes: u64,
+    pub(super) locks: HashSet<PathBuf>,
+}
+
+impl Shared {
+    pub(super) fn new(tree: Tree, boot_identity: [u8; 16]) -> Shared {
+        let (faults, locks) = (FaultState::default(), HashSet::new());
+        let state = State { tree, faults, expected_bytes: 0, locks };
+        Shared { state: Mutex::new(state), boot_identity }
+    }
+
+    /// The state; a panic elsewhere is no reason to panic again.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
