@@ -16,6 +16,7 @@ use crate::quantiles::Curve;
 use crate::units::{duration, percent, quantile_name, rate};
 pub use bars::{Bar, Bars};
 use bootstrap::Blocks;
+pub use bootstrap::Interval;
 
 /// The quantiles that are compared, dense enough to draw a curve through them: as on the plots of
 /// HdrHistogram, each halving of what lies beyond has about as many.
@@ -50,17 +51,6 @@ pub struct Measured {
     pub verdict: Option<String>,
     /// Why it ended before its time, if it did.
     pub ended_early: Option<String>,
-}
-
-/// A value and the band in which it lies with 95 % probability.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The value.
-    pub value: f64,
-    /// The lower end of the band.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
 }
 
 /// The direction of a change.
@@ -192,9 +182,9 @@ pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison
 }
 
 fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<QuantileDelta> {
-    let (first, second) = (Blocks::of(before), Blocks::of(after));
-    let drawn_before = first.draw(quantiles, 1);
-    let drawn_after = second.draw(quantiles, 2);
+    let draw =
+        |run: &Measured, seed| Blocks::of(&run.timeline, &run.response_time).draw(quantiles, seed);
+    let (drawn_before, drawn_after) = (draw(before, 1), draw(after, 2));
     let deltas = quantiles.iter().enumerate().map(|(index, quantile)| {
         let exact = |run: &Measured| run.response_time.value_at_quantile(*quantile) as f64;
         let (a, b) = (exact(before), exact(after));
@@ -202,9 +192,9 @@ fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<Quantil
         let changes = draws_a.iter().zip(draws_b).map(|(a, b)| b / a.max(1.0) - 1.0);
         QuantileDelta {
             quantile: *quantile,
-            before_ns: bootstrap::band(a, draws_a.clone()),
-            after_ns: bootstrap::band(b, draws_b.clone()),
-            change: bootstrap::band(b / a.max(1.0) - 1.0, changes.collect()),
+            before_ns: Interval::around(a, draws_a.clone()),
+            after_ns: Interval::around(b, draws_b.clone()),
+            change: Interval::around(b / a.max(1.0) - 1.0, changes.collect()),
         }
     });
     deltas.collect()

@@ -1,6 +1,8 @@
 //! Quantiles of runs drawn again from their own stretches.
 
-use super::{Interval, Measured};
+use hdrhistogram::Histogram;
+
+use crate::model::Stretch;
 
 /// The number of times that a run is drawn again.
 const DRAWS: usize = 600;
@@ -13,6 +15,28 @@ const SHUFFLED_BLOCKS: usize = 256;
 /// The ends of the band.
 const TAIL: f64 = 0.025;
 
+/// A value and the band in which it lies with 95 % probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The value.
+    pub value: f64,
+    /// The lower end of the band.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The band of a value by its draws; it always holds the value.
+    pub(super) fn around(value: f64, mut draws: Vec<f64>) -> Interval {
+        draws.sort_by(f64::total_cmp);
+        let at = |share: f64| draws.get((draws.len() as f64 * share) as usize).copied();
+        let low = at(TAIL).unwrap_or(value).min(value);
+        let high = at(1.0 - TAIL).unwrap_or(value).max(value);
+        Interval { value, low, high }
+    }
+}
+
 /// A run as blocks of counts over the values that occurred.
 pub(super) struct Blocks {
     /// Ascending.
@@ -22,11 +46,12 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The blocks of a run: its stretches in time, joined to a few dozen.
-    pub(super) fn of(run: &Measured) -> Blocks {
-        let filled: Vec<_> = run.timeline.iter().filter(|s| !s.response_times.is_empty()).collect();
+    /// The blocks of a run: its stretches in time, joined to a few dozen; with too few of them,
+    /// its response times without their order.
+    pub(super) fn of(timeline: &[Stretch], response_time: &Histogram<u64>) -> Blocks {
+        let filled: Vec<_> = timeline.iter().filter(|s| !s.response_times.is_empty()).collect();
         if filled.len() < BLOCKS_MIN {
-            return Blocks::shuffled(run);
+            return Blocks::shuffled(response_time);
         }
         let mut values: Vec<u64> =
             filled.iter().flat_map(|s| s.response_times.iter().map(|(value, _)| *value)).collect();
@@ -42,9 +67,8 @@ impl Blocks {
     }
 
     /// Without a timeline, requests are dealt to the blocks in turn.
-    fn shuffled(run: &Measured) -> Blocks {
-        let steps: Vec<(u64, u64)> = run
-            .response_time
+    fn shuffled(response_time: &Histogram<u64>) -> Blocks {
+        let steps: Vec<(u64, u64)> = response_time
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
             .collect();
@@ -96,15 +120,6 @@ impl Blocks {
         let place = up_to.partition_point(|seen| *seen < rank);
         self.values[place.min(self.values.len() - 1)]
     }
-}
-
-/// The band of a value by its draws; it always holds the value.
-pub(super) fn band(value: f64, mut draws: Vec<f64>) -> Interval {
-    draws.sort_by(f64::total_cmp);
-    let at = |share: f64| draws.get((draws.len() as f64 * share) as usize).copied();
-    let low = at(TAIL).unwrap_or(value).min(value);
-    let high = at(1.0 - TAIL).unwrap_or(value).max(value);
-    Interval { value, low, high }
 }
 
 /// Steele's, Lea's and Flood's SplitMix64 (2014): the same draws for the same runs.

@@ -1,21 +1,18 @@
 //! Charts of any figures: lines, areas and bars with one palette, each with its table.
 
 use super::curves;
-use super::figure::{Mark, Table, Width, figure, legend};
+use super::figure::{Mark, Table, Width, figure};
 use super::groups;
 use super::markup::Markup;
-use super::plot::{Axis, Plot, percentage};
+use super::over_time::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
+use super::plot::percentage;
 use super::points;
 use super::rows;
 use super::scale::Scale;
+use super::series::{class_of, finite, mark_of, show, write_legend};
 use super::spans;
-use crate::chart::{Chart, Form, Moment, Series, Unit};
-use crate::units::duration_tick;
+use crate::chart::{Chart, Form, Series, Unit};
 
-/// Colours there are; a chart with more series begins anew with paler ones.
-const COLOURS: usize = 9;
-/// Height of a plot.
-const HEIGHT_PIXELS: u32 = 260;
 /// The axis ends this far above the greatest value, so that it is seen.
 const HEADROOM: f64 = 1.05;
 /// Points of a line that have a mark of its shape.
@@ -26,7 +23,6 @@ const NAMED_AREA_SHARE: f64 = 0.08;
 const NAME_REACH: usize = 9;
 /// Width of a character of a label in percent of the narrowest bar.
 const CHARACTER_PERCENT: f64 = 2.7;
-const SECOND_NS: f64 = 1e9;
 
 /// Writes a chart.
 pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
@@ -53,52 +49,11 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
     figure(markup, heading, &chart.how_to_read, draw, &table);
 }
 
-pub(super) fn class_of(index: usize) -> String {
-    let paler = if index % (2 * COLOURS) >= COLOURS { " again" } else { "" };
-    format!("series-{}{paler}", index % COLOURS)
-}
-
-/// The shape of a line's points: the second cue beside its colour.
-pub(super) fn mark_of(index: usize) -> Mark {
-    [Mark::Circle, Mark::Square, Mark::Triangle][index % 3]
-}
-
-pub(super) fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usize) -> Mark) {
-    let classes: Vec<String> = (0..chart.series.len()).map(class_of).collect();
-    let entries = chart.series.iter().zip(&classes).enumerate();
-    let entries: Vec<_> = entries
-        .map(|(index, (series, class))| (class.as_str(), mark(index), series.name.as_str()))
-        .collect();
-    legend(markup, &entries);
-}
-
 /// The middle of each interval, and the end of the last one, in nanoseconds.
 fn middles_ns(seconds: &[f64]) -> (Vec<f64>, f64) {
     let begins = std::iter::once(0.0).chain(seconds.iter().copied());
     let middles = begins.zip(seconds).map(|(begin, end)| begin.midpoint(*end) * SECOND_NS);
     (middles.collect(), seconds.last().copied().unwrap_or(1.0) * SECOND_NS)
-}
-
-pub(super) fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot<'text> {
-    let unit = chart.unit;
-    let logarithmic = matches!(scale, Scale::Logarithmic { .. });
-    let title = format!("{}{}", unit.title(), if logarithmic { ", logarithmic" } else { "" });
-    Plot {
-        title: &chart.title,
-        attributes: Vec::new(),
-        height_pixels: HEIGHT_PIXELS,
-        x: Axis::new(
-            Scale::linear_until(end_ns),
-            "time since the start of the load",
-            5,
-            duration_tick,
-        ),
-        y: Axis::new(scale, &title, 5, |value| unit.tick(value)),
-    }
-}
-
-pub(super) fn finite(value: Option<f64>) -> Option<f64> {
-    value.filter(|value| value.is_finite() && *value >= 0.0)
 }
 
 fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithmic: bool) {
@@ -228,26 +183,6 @@ fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
     lowest - highest
 }
 
-pub(super) fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Moment]) {
-    for moment in moments {
-        let x = percentage(plot.x.scale.place(moment.at_seconds * SECOND_NS));
-        let line = [("class", "moment"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")];
-        markup.empty("line", &line);
-    }
-}
-
-/// Writes the moments with their times: within the plot, a narrow one has no room for them.
-pub(super) fn write_moments_legend(markup: &mut Markup, moments: &[Moment]) {
-    let told = |moment: &Moment| {
-        format!("{}: {}", duration_tick(moment.at_seconds * SECOND_NS), moment.label)
-    };
-    let names: Vec<String> = moments.iter().map(told).collect();
-    if !names.is_empty() {
-        let entries = names.iter().map(|name| ("at-moment", Mark::Line, name.as_str()));
-        legend(markup, &entries.collect::<Vec<_>>());
-    }
-}
-
 /// Stretches of the axis whose titles hold the figures below the pointer.
 fn write_hover(markup: &mut Markup, chart: &Chart, seconds: &[f64], end_ns: f64) {
     let mut begin = 0.0;
@@ -320,14 +255,6 @@ fn write_segment(
         let place = [("class", class.as_str()), ("x", middle.as_str()), ("y", "20")];
         markup.leaf("text", &place, name);
     }
-}
-
-pub(super) fn interval(begin: f64, end: f64) -> String {
-    format!("{} – {}", duration_tick(begin * SECOND_NS), duration_tick(end * SECOND_NS))
-}
-
-pub(super) fn show(chart: &Chart, value: Option<f64>) -> String {
-    finite(value).map_or_else(|| "-".to_owned(), |value| chart.unit.show(value))
 }
 
 fn table_of(chart: &Chart) -> Table {

@@ -1,11 +1,11 @@
 //! Curves over percentiles, as wrk2 and HdrHistogram draw them: the further right, the rarer.
 
-use super::chart::{class_of, finite, mark_of, show, write_legend};
 use super::figure::Table;
 use super::markup::Markup;
 use super::percentiles::nines;
 use super::plot::{Axis, Plot, percentage};
 use super::scale::Scale;
+use super::series::{class_of, finite, mark_of, show, write_legend};
 use crate::chart::{Chart, Series};
 use crate::units::quantile_percent;
 

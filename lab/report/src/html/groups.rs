@@ -1,9 +1,9 @@
 //! Bars that stand side by side: for each row one of each series, all on one scale.
 
-use super::chart::{class_of, finite, show, write_legend};
 use super::figure::Mark;
 use super::markup::Markup;
 use super::plot::percentage;
+use super::series::{class_of, finite, show, write_legend};
 use crate::chart::{Chart, Series};
 
 /// Height of a bar and of its row, in pixels.

@@ -1,17 +1,14 @@
 //! Dots over time: each a single request, where lines would show only means.
 
-use super::chart::{
-    class_of, finite, interval, plot_over_time, show, write_legend, write_moments,
-    write_moments_legend,
-};
 use super::figure::{Mark, Table};
 use super::markup::Markup;
+use super::over_time::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
 use super::scale::Scale;
+use super::series::{class_of, finite, show, write_legend};
 use super::spans;
 use crate::chart::{Chart, Series};
 use crate::units::count;
 
-const SECOND_NS: f64 = 1e9;
 /// Rows of the table that sums the dots up over time.
 const TABLE_STRETCHES: usize = 20;
 

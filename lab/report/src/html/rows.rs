@@ -1,8 +1,8 @@
 //! Figures that are a table and no drawing.
 
-use super::chart::show;
 use super::figure::Table;
 use super::markup::Markup;
+use super::series::show;
 use crate::chart::Chart;
 
 /// Writes the table, a row for each series, with its heading and how to read it.

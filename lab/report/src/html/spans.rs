@@ -1,15 +1,14 @@
 //! Marks of what ran meanwhile, in charts over time: a shade behind what is drawn, and for each
 //! kind a lane at the top, so that kinds are told apart without their colours.
 
-use super::chart::interval;
 use super::figure::{Mark, legend};
 use super::markup::Markup;
+use super::over_time::{SECOND_NS, interval};
 use super::plot::{BOX_HEIGHT, BOX_WIDTH, Plot, percentage};
 use crate::chart::Chart;
 use crate::span::{Span, covered_seconds, span_labels};
 use crate::units::{count, duration};
 
-const SECOND_NS: f64 = 1e9;
 /// Colours there are; kinds beyond them begin anew.
 const COLOURS: usize = 4;
 /// Spans that are drawn; the table has the time of all.
