@@ -75,6 +75,11 @@ impl Window {
     }
 }
 
+/// The number of flushes and compactions.
+pub(crate) fn counts(spans: &[Span]) -> [usize; 2] {
+    [FLUSH, COMPACTION].map(|kind| spans.iter().filter(|span| span.label == kind).count())
+}
+
 /// Now, in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

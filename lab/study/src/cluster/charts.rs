@@ -7,7 +7,7 @@ use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
 use super::load::{PERCENTILES, Work};
 use super::nodes::Whose;
-use super::{ClusterRun, Row};
+use super::run::{ClusterRun, Row};
 use crate::chart::chart;
 use crate::means;
 use crate::spread::histogram;

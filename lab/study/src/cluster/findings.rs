@@ -4,7 +4,7 @@ use pellucid_report::{Estimate, Finding, Unit, both, either};
 
 use super::load::{P99, Work};
 use super::nodes::Whose;
-use super::{ClusterRun, Row};
+use super::run::{ClusterRun, Row};
 use crate::loads::{has_times, has_work};
 
 /// Forwarding is everything if it costs more than this.

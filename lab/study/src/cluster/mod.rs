@@ -12,25 +12,24 @@ mod child;
 mod findings;
 mod load;
 mod nodes;
+mod run;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pellucid_account::OperationAccount;
-use pellucid_report::{Finding, JudgedLoad, Unit};
+use pellucid_report::{Finding, JudgedLoad};
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
+use self::run::{ClusterRun, Rate, Row};
 use crate::error::StudyError;
 use crate::folder::make_folder;
-use crate::generator::{Generator, Loaded};
+use crate::generator::Generator;
 use crate::profiled::Taken;
 use crate::study::{Context, Outcome, Scale, Study, answer};
 
-/// The share of the highest rate at which is measured.
-const RATE_SHARE: f64 = 0.7;
 /// The objective that a rate has to keep to be held.
 const P99_HELD: &str = "20ms";
 /// Whose load is profiled: of the node that is asked, forwarding is all that it does then.
@@ -109,67 +108,6 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
     child::run(input, output)
 }
 
-/// One load, and what came of it.
-struct Row {
-    work: Work,
-    whose: Whose,
-    loaded: Loaded,
-    /// Processor time of a request over all nodes, in nanoseconds.
-    processor_ns: f64,
-    /// The accounts of the node that was asked.
-    operations: Vec<OperationAccount>,
-}
-
-/// The rate of one kind of work.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    work: Work,
-    /// The highest for keys of other nodes.
-    highest: f64,
-}
-
-impl Rate {
-    /// The rate that is put on: that of the original, if the machine holds it.
-    fn put_on(self) -> f64 {
-        (self.highest * RATE_SHARE).min(self.work.original_rate())
-    }
-}
-
-/// Everything that was measured.
-struct ClusterRun {
-    rates: Vec<Rate>,
-    /// The loads of each round.
-    rounds: Vec<Vec<Row>>,
-    /// The loads that were profiled.
-    profiled: Vec<JudgedLoad>,
-    /// Keys of each node.
-    shares: Vec<u64>,
-    /// True if the nodes came to rest each time.
-    is_rested: bool,
-}
-
-impl ClusterRun {
-    fn rate(&self, work: Work) -> Option<Rate> {
-        self.rates.iter().copied().find(|rate| rate.work == work)
-    }
-
-    /// The rate of a kind of work, for people.
-    fn rates(&self, work: Work) -> String {
-        let Some(rate) = self.rate(work) else { return String::new() };
-        let (put_on, highest) = (rate.put_on(), Unit::PerSecond.show(rate.highest));
-        let shown = Unit::PerSecond.show(put_on);
-        if put_on == work.original_rate() {
-            return format!("{shown} requests/s, the rate of the original; {highest} are held.");
-        }
-        let share = Unit::Share.show(put_on / rate.highest.max(1.0));
-        let original = Unit::PerSecond.show(work.original_rate());
-        format!(
-            "{shown} requests/s, {share} of the highest rate. The original's {original} are more \
-             than this machine holds."
-        )
-    }
-}
-
 impl Study for ClusterStudy {
     fn name(&self) -> &'static str {
         "cluster"
@@ -205,7 +143,8 @@ impl Study for ClusterStudy {
             ClusterRun { rates, rounds: Vec::new(), profiled: Vec::new(), shares, is_rested: true };
         let repeated = options.scale.repeats().run(|round| {
             let name = format!("Run {}", round + 1);
-            context.step(&name, |say| measured.round(&mut nodes, &binary, options, say))?;
+            context
+                .step(&name, |say| put_all_on(&mut nodes, &binary, options, &mut measured, say))?;
             Ok(findings::findings(&measured).iter().all(Finding::is_told))
         })?;
         let profiles = context.step("Taking profiles", |_| {
@@ -264,35 +203,33 @@ fn script(nodes: &Nodes, whose: Whose, work: Work, options: &ClusterStudyOptions
     work.script(&nodes.keys(whose, work, options.keys(), options.keys_asked()))
 }
 
-impl ClusterRun {
-    /// Puts every load on once. Those of a round follow one another in another order each time, so
-    /// that a machine that changes changes for all.
-    fn round(
-        &mut self,
-        nodes: &mut Nodes,
-        binary: &OsString,
-        options: &ClusterStudyOptions,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<(), StudyError> {
-        let run = self.rounds.len();
-        let mut rows = Vec::new();
-        for rate in &self.rates {
-            let mut order = Whose::ALL;
-            order.rotate_left(run % Whose::ALL.len());
-            for whose in order {
-                // Reads leave nothing to do; what the search or the load before has written does.
-                if rate.work.writes() {
-                    self.is_rested &= nodes.rest()?;
-                }
-                let mut row = measure(nodes, binary, *rate, whose, options)?;
-                row.loaded.judged.run = run + 1;
-                say(&told(&row));
-                rows.push(row);
+/// Puts every load on once. Those of a round follow one another in another order each time, so that
+/// a machine that changes changes for all.
+fn put_all_on(
+    nodes: &mut Nodes,
+    binary: &OsString,
+    options: &ClusterStudyOptions,
+    measured: &mut ClusterRun,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), StudyError> {
+    let run = measured.rounds.len();
+    let mut rows = Vec::new();
+    for rate in &measured.rates {
+        let mut order = Whose::ALL;
+        order.rotate_left(run % Whose::ALL.len());
+        for whose in order {
+            // Reads leave nothing to do; what the search or the load before has written does.
+            if rate.work.writes() {
+                measured.is_rested &= nodes.rest()?;
             }
+            let mut row = measure(nodes, binary, *rate, whose, options)?;
+            row.loaded.judged.run = run + 1;
+            say(&told(&row));
+            rows.push(row);
         }
-        self.rounds.push(rows);
-        Ok(())
     }
+    measured.rounds.push(rows);
+    Ok(())
 }
 
 /// Puts one load on.

@@ -5,10 +5,12 @@ use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out}
 
 use super::loads::Loads;
 use super::measure::Row;
+use super::run::EntityRun;
 use super::work::Work;
-use super::{EntityRun, beside, counts, original, shares};
+use super::{beside, original, shares};
 use crate::chart::chart;
 use crate::jitter::{Jitter, ZOOM_MARGIN};
+use crate::jobs::counts;
 use crate::means;
 use crate::spread::{BAR_ENDS_US, BARS, histogram_of, shares_of};
 

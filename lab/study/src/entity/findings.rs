@@ -5,8 +5,10 @@ use pellucid_report::{Estimate, Finding, Unit, both, either};
 
 use super::loads::Loads;
 use super::measure::Row;
+use super::run::EntityRun;
 use super::work::Work;
-use super::{EntityRun, beside, counts, original, shares};
+use super::{beside, original, shares};
+use crate::jobs::counts;
 use crate::loads::has_times;
 
 /// Requests take longer beside a job if the slowest do by this factor.

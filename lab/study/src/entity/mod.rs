@@ -17,6 +17,7 @@ mod original;
 mod plan;
 #[cfg(any(test, feature = "rocksdb"))]
 mod rocks_log;
+mod run;
 mod shares;
 mod work;
 
@@ -27,13 +28,13 @@ use pellucid_report::{Finding, Unit};
 
 pub use self::plan::{Engine, EntityStudyOptions};
 
-use self::loads::Loads;
 use self::measure::{PutOn, Row, Running};
 use self::plan::{ServerPlan, VALUE_BYTES};
+use self::run::EntityRun;
 use self::work::Work;
 use crate::error::StudyError;
 use crate::folder::make_folder;
-use crate::jobs::{COMPACTION, FLUSH, Window};
+use crate::jobs::{Window, counts};
 use crate::proc::is_in_memory;
 use crate::profiled::Taken;
 use crate::served::serve;
@@ -63,27 +64,6 @@ impl EntityStudy {
 /// If the server does not start or stop, or what it is told makes no sense.
 pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     serve(input, output, |plan: ServerPlan| Ok(plan.options()))
-}
-
-/// Everything that was measured.
-struct EntityRun {
-    engines: Vec<Engine>,
-    /// True if the highest rates were found by `--find-max`; else a closed loop reaches them.
-    is_found: bool,
-    /// The loads of all rounds.
-    rows: Vec<Row>,
-    /// The loads that were too much, one of each kind on each engine.
-    overload: Vec<Row>,
-    /// Flushes and compactions while each engine was filled.
-    filling: Vec<[usize; 2]>,
-}
-
-impl EntityRun {
-    /// The loads of one kind, in the order of the engines.
-    fn of(&self, work: Work) -> Vec<Loads<'_>> {
-        let of = |engine: &Engine| Loads::of(&self.rows, *engine, work);
-        self.engines.iter().filter_map(of).collect()
-    }
 }
 
 impl Study for EntityStudy {
@@ -219,11 +199,6 @@ fn stop<'a>(
         filling.push(counts(&window.spans(&jobs)));
     }
     Ok(filling)
-}
-
-/// The number of flushes and compactions.
-fn counts(spans: &[pellucid_report::Span]) -> [usize; 2] {
-    [FLUSH, COMPACTION].map(|kind| spans.iter().filter(|span| span.label == kind).count())
 }
 
 impl EntityStudy {

@@ -5,10 +5,10 @@
 
 use pellucid_report::{Estimate, Finding, Unit, both};
 
-use super::charts::{LEVELS, Source, places, processor_ns, stage_ns};
 use super::sample::Sample;
+use super::source::Source;
 use super::stretch::{STRETCHES, Stretch};
-use super::track::{number, over_levels, ratio};
+use super::track::{LEVELS, number, over_levels, places, processor_ns, ratio, stage_ns};
 
 /// A time has stayed the same if it changed by no more than this factor.
 const STABLE_FACTOR: f64 = 1.5;

@@ -7,11 +7,11 @@
 
 use pellucid_report::{Chart, ChartSection, Estimate, Finding, Form, Series, Unit, both};
 
-use super::charts::{Source, processor_ns};
 use super::child::LOAD_THREAD;
 use super::sample::Sample;
+use super::source::Source;
 use super::stretch::{STRETCHES, Stretch};
-use super::track::{operation, ratio};
+use super::track::{operation, processor_ns, ratio};
 use crate::chart::chart;
 
 /// The engine has so many times the memory.

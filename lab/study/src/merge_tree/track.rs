@@ -8,6 +8,9 @@ use super::sample::{OperationSums, Sample};
 /// Intervals of a chart over time.
 const INTERVALS_MAX: usize = 90;
 
+/// Levels of the ledger that are looked at; deeper ones have no tables in any run.
+pub(super) const LEVELS: usize = 7;
+
 /// The values of a series.
 pub(super) type Values = Vec<Option<f64>>;
 
@@ -33,9 +36,28 @@ pub(super) fn store_bytes(sample: &Sample) -> f64 {
     number(sample, "/state/journal_bytes") + over_levels(sample, "/state/levels", "/size_bytes")
 }
 
+/// The time of a stage over all jobs.
+pub(super) fn stage_ns(sample: &Sample, stage: &str) -> f64 {
+    number(sample, &format!("/background/flush/stages/{stage}"))
+        + over_levels(sample, "/background/compactions", &format!("/stages/{stage}"))
+}
+
+/// Processor time of the threads whose names begin so.
+pub(super) fn processor_ns(sample: &Sample, begins: &str) -> f64 {
+    let threads = sample.process.processor_ns.iter();
+    threads.filter(|(name, _)| name.starts_with(begins)).map(|(_, ns)| *ns as f64).sum()
+}
+
 /// The sums of an operation with an outcome; zeros if it never occurred.
 pub(super) fn operation(sample: &Sample, name: &str) -> OperationSums {
     sample.operations.get(name).cloned().unwrap_or_default()
+}
+
+/// The places where look-ups end, by their names in the engine's account.
+pub(super) fn places() -> Vec<(String, String)> {
+    let levels = (0..LEVELS).map(|level| (format!("level {level}"), format!("level_{level}")));
+    let first = [("missing", "missing"), ("memtable", "memtable")];
+    first.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).chain(levels).collect()
 }
 
 /// One quantity over another, if there is any of that.

@@ -3,11 +3,12 @@
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
 use super::super::sample::Sample;
-use super::super::track::{number, over_levels};
-use super::{LEVELS, Source, with_something};
+use super::super::source::Source;
+use super::super::track::{LEVELS, number, over_levels, stage_ns};
+use super::series::with_something;
 
 /// The stages of jobs, by their names in the engine's account.
-pub(in super::super) const STAGES: [(&str, &str); 8] = [
+const STAGES: [(&str, &str); 8] = [
     ("fetch from memory", "order_ns"),
     ("merge", "merge_ns"),
     ("block building", "build_ns"),
@@ -68,12 +69,6 @@ fn files(source: &Source<'_>) -> Chart {
         Unit::PerSecond,
         with_something(made.collect()),
     )
-}
-
-/// The time of a stage over all jobs.
-pub(in super::super) fn stage_ns(sample: &Sample, stage: &str) -> f64 {
-    number(sample, &format!("/background/flush/stages/{stage}"))
-        + over_levels(sample, "/background/compactions", &format!("/stages/{stage}"))
 }
 
 fn stages(source: &Source<'_>) -> Chart {

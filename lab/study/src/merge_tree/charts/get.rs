@@ -2,8 +2,9 @@
 
 use pellucid_report::{ChartSection, Series, Unit};
 
+use super::super::source::Source;
 use super::super::track::number;
-use super::{Source, less, part_mean, shares, total_mean};
+use super::series::{less, part_mean, shares, total_mean};
 
 const GET: &str = "get ok";
 

@@ -2,11 +2,13 @@
 
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
-use super::super::track::{number, over_levels, ratio};
-use super::{LEVELS, Source, places, shares, with_something};
+use super::super::sample::Sample;
+use super::super::source::Source;
+use super::super::track::{LEVELS, number, over_levels, places, ratio};
+use super::series::{shares, with_something};
 
 /// The steps within a table, by their names in the engine's account.
-pub(in super::super) const STEPS: [(&str, &str); 6] = [
+const STEPS: [(&str, &str); 6] = [
     ("directory", "directory"),
     ("filter", "filter"),
     ("index", "index"),
@@ -128,9 +130,8 @@ fn ways(sum: impl Fn(&str) -> f64) -> [(&'static str, f64); 3] {
 
 fn exits(source: &Source<'_>) -> Chart {
     let series = (0..3).map(|way| {
-        let count = |sample: &super::super::sample::Sample| {
-            ways(|path| over_levels(sample, "/reads/levels", path))[way].1
-        };
+        let count =
+            |sample: &Sample| ways(|path| over_levels(sample, "/reads/levels", path))[way].1;
         Series::new(ways(|_| 0.0)[way].0, source.track.rate(count))
     });
     source.areas(

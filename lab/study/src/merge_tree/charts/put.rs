@@ -2,8 +2,9 @@
 
 use pellucid_report::{Chart, ChartSection, Series, Unit};
 
+use super::super::source::Source;
 use super::super::track::number;
-use super::{Source, less, part_mean, total_mean};
+use super::series::{less, part_mean, total_mean};
 
 const PUT: &str = "put ok";
 const PUT_DISK: &str = "put_disk ok";

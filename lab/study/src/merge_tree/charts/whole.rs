@@ -4,8 +4,8 @@ use pellucid_report::{ChartSection, Series, Unit};
 
 use super::super::child::LOAD_THREAD;
 use super::super::sample::Sample;
-use super::super::track::{number, operation, over_levels, store_bytes};
-use super::Source;
+use super::super::source::Source;
+use super::super::track::{number, operation, over_levels, processor_ns, store_bytes};
 
 /// Threads of the engine by the beginnings of their names, which the kernel cuts off.
 const ENGINE_THREADS: [(&str, &str); 4] = [
@@ -80,12 +80,6 @@ fn disk(source: &Source<'_>) -> pellucid_report::Chart {
             Series::new("written", track.rate(|sample| sample.process.written_bytes as f64)),
         ],
     )
-}
-
-/// Processor time of the threads whose names begin so.
-pub(in super::super) fn processor_ns(sample: &Sample, begins: &str) -> f64 {
-    let threads = sample.process.processor_ns.iter();
-    threads.filter(|(name, _)| name.starts_with(begins)).map(|(_, ns)| *ns as f64).sum()
 }
 
 fn processor(source: &Source<'_>) -> pellucid_report::Chart {

@@ -1,0 +1,72 @@
+//! The loads of a study of a cluster, and the rates that they are put on with.
+
+use pellucid_account::OperationAccount;
+use pellucid_report::{JudgedLoad, Unit};
+
+use super::load::Work;
+use super::nodes::Whose;
+use crate::generator::Loaded;
+
+/// The share of the highest rate at which is measured.
+const RATE_SHARE: f64 = 0.7;
+
+/// One load, and what came of it.
+pub(super) struct Row {
+    pub(super) work: Work,
+    pub(super) whose: Whose,
+    pub(super) loaded: Loaded,
+    /// Processor time of a request over all nodes, in nanoseconds.
+    pub(super) processor_ns: f64,
+    /// The accounts of the node that was asked.
+    pub(super) operations: Vec<OperationAccount>,
+}
+
+/// The rate of one kind of work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    pub(super) work: Work,
+    /// The highest for keys of other nodes.
+    pub(super) highest: f64,
+}
+
+impl Rate {
+    /// The rate that is put on: that of the original, if the machine holds it.
+    pub(super) fn put_on(self) -> f64 {
+        (self.highest * RATE_SHARE).min(self.work.original_rate())
+    }
+}
+
+/// Everything that was measured.
+pub(super) struct ClusterRun {
+    pub(super) rates: Vec<Rate>,
+    /// The loads of each round.
+    pub(super) rounds: Vec<Vec<Row>>,
+    /// The loads that were profiled.
+    pub(super) profiled: Vec<JudgedLoad>,
+    /// Keys of each node.
+    pub(super) shares: Vec<u64>,
+    /// True if the nodes came to rest each time.
+    pub(super) is_rested: bool,
+}
+
+impl ClusterRun {
+    fn rate(&self, work: Work) -> Option<Rate> {
+        self.rates.iter().copied().find(|rate| rate.work == work)
+    }
+
+    /// The rate of a kind of work, for people.
+    pub(super) fn rates(&self, work: Work) -> String {
+        let Some(rate) = self.rate(work) else { return String::new() };
+        let (put_on, highest) = (rate.put_on(), Unit::PerSecond.show(rate.highest));
+        let shown = Unit::PerSecond.show(put_on);
+        if put_on == work.original_rate() {
+            return format!("{shown} requests/s, the rate of the original; {highest} are held.");
+        }
+        let share = Unit::Share.show(put_on / rate.highest.max(1.0));
+        let original = Unit::PerSecond.show(work.original_rate());
+        format!(
+            "{shown} requests/s, {share} of the highest rate. The original's {original} are more \
+             than this machine holds."
+        )
+    }
+}

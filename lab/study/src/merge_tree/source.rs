@@ -1,0 +1,92 @@
+//! The data of all charts, and how a chart is made of them.
+
+use pellucid_report::{Chart, Form, Moment, Series, Unit};
+
+use super::track::{Track, Values, number};
+
+/// The label of the line across.
+const OUTGROWN: &str = "the store outgrows memory";
+
+/// The data of all charts.
+pub(super) struct Source<'a> {
+    pub(super) track: Track<'a>,
+    /// The bound of memory.
+    pub(super) memory_bytes: Option<u64>,
+    /// The time at which the store's files and the process's own memory were first more than that.
+    pub(super) outgrown_seconds: Option<f64>,
+}
+
+impl Source<'_> {
+    fn moments(&self) -> Vec<Moment> {
+        let moment = |at_seconds| Moment { at_seconds, label: OUTGROWN.to_owned() };
+        self.outgrown_seconds.map(moment).into_iter().collect()
+    }
+
+    pub(super) fn chart(
+        &self,
+        (name, title): (&str, &str),
+        how_to_read: &str,
+        unit: Unit,
+        form: Form,
+        series: Vec<Series>,
+    ) -> Chart {
+        let moments = match form {
+            Form::Lines { .. } | Form::Areas { .. } => self.moments(),
+            _ => Vec::new(),
+        };
+        Chart {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            how_to_read: how_to_read.to_owned(),
+            unit,
+            form,
+            series,
+            moments,
+            spans: Vec::new(),
+        }
+    }
+
+    pub(super) fn areas(
+        &self,
+        names: (&str, &str),
+        how_to_read: &str,
+        unit: Unit,
+        series: Vec<Series>,
+    ) -> Chart {
+        let form = Form::Areas { seconds: self.track.seconds() };
+        self.chart(names, how_to_read, unit, form, series)
+    }
+
+    pub(super) fn lines(
+        &self,
+        names: (&str, &str),
+        how_to_read: &str,
+        unit: Unit,
+        series: Vec<Series>,
+    ) -> Chart {
+        let form = Form::Lines { seconds: self.track.seconds(), is_logarithmic: false };
+        self.chart(names, how_to_read, unit, form, series)
+    }
+
+    /// Lines of durations that are powers of ten apart.
+    pub(super) fn times(
+        &self,
+        names: (&str, &str),
+        how_to_read: &str,
+        series: Vec<Series>,
+    ) -> Chart {
+        let form = Form::Lines { seconds: self.track.seconds(), is_logarithmic: true };
+        self.chart(names, how_to_read, Unit::Nanoseconds, form, series)
+    }
+
+    /// By how much a number of the engine's account grew in the whole run.
+    pub(super) fn grown(&self, path: &str) -> f64 {
+        let Some((first, last)) = self.track.ends() else { return 0.0 };
+        number(last, path) - number(first, path)
+    }
+
+    /// The rate of a number of the engine's account.
+    pub(super) fn rate(&self, path: &str) -> Values {
+        self.track.rate(|sample| number(sample, path))
+    }
+}
