@@ -101,7 +101,7 @@ impl Shares {
         JOURNAL_BYTES_A_MEMTABLE_BYTE * self.memtable_size_bytes()
     }
 
-    /// Dead bytes that the journal may have beyond a third of it: the memtables that fill or wait,
+    /// Dead bytes that the journal may have beyond a share of it: the memtables that fill or wait,
     /// and as much again that merges have not yet dropped.
     pub(crate) fn dead_allowance_bytes(&self) -> u64 {
         2 * self.unsealed_max_bytes()

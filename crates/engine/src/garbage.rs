@@ -33,8 +33,7 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::jobs;
 use crate::journal::{
-    Collected, DEAD_SHARE_MAX, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter,
-    SegmentRun, SpaceExcess,
+    Collected, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun, SpaceExcess,
 };
 use crate::ledger::{Ledger, Pinned};
 use crate::locks::lock;
@@ -414,9 +413,9 @@ impl GarbageCollector {
             let excess = self.excess();
             let is_pressed = excess.bytes() > 0;
             let CollectionRules { dead_share, kept_bytes } = self.rules;
-            let pressed = if is_pressed { DEAD_SHARE_MAX } else { dead_share };
+            let dead_share = if is_pressed { excess.collected_share() } else { dead_share };
             let rest = || self.rest_between_slices();
-            let outcome = self.collect_one(dead_share.min(pressed), kept_bytes, rest);
+            let outcome = self.collect_one(dead_share, kept_bytes, rest);
             match outcome {
                 Ok(true) => excess.take_heart(),
                 _ if is_pressed => excess.give_up(),

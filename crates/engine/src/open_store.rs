@@ -61,10 +61,7 @@ impl OpenStore {
             directory: directory.clone(),
             clock,
             segment_size_bytes: options.segment_size_bytes,
-            dead_allowance_bytes: options
-                .shares()
-                .dead_allowance_bytes()
-                .saturating_add(options.kept_changes_bytes),
+            dead_bound: options.dead_bound(),
             segment_records_max: options.shares().segment_records_max(),
             ledger_room: options.shares().ledger_room(),
             time: Arc::clone(&time),

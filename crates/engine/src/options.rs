@@ -9,6 +9,7 @@ use pellucid_io::{FileSystem, SystemFileSystem};
 
 use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::error::{Error, Result};
+use crate::journal::DeadBound;
 use crate::ledger::LedgerOptions;
 use crate::metadata_extractor::{MetadataExtractor, check_extractors};
 use crate::prefix::{PrefixRule, STEM_RULES_MAX};
@@ -23,6 +24,9 @@ pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The shares of dead bytes that segments may be collected from. Below them nearly all that is
 /// written would be copies; above them the bound of the journal collects before.
 pub const DEAD_SHARES: RangeInclusive<f64> = 0.1..=0.6;
+/// Where all keys are overwritten at random, so much of the journal is dead for each share of a
+/// segment from which on it is collected: a third for 0.55.
+const DEAD_OF_COLLECTED: f64 = 0.6;
 /// The longest head, in bytes.
 pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 
@@ -157,6 +161,15 @@ impl EngineOptions {
             batch_size_max_bytes: self.batch_size_max_bytes,
             batch_memory_max_bytes: self.shares().batch_memory_max_bytes(),
             unsealed_max_bytes: self.shares().unsealed_max_bytes(),
+        }
+    }
+
+    /// The dead bytes that the journal may have before writers wait for the collector.
+    pub(crate) fn dead_bound(&self) -> DeadBound {
+        let known_late_bytes = self.shares().dead_allowance_bytes();
+        DeadBound {
+            share: self.dead_share * DEAD_OF_COLLECTED,
+            allowance_bytes: known_late_bytes.saturating_add(self.kept_changes_bytes),
         }
     }
 

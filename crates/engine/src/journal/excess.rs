@@ -1,7 +1,7 @@
 //! Bytes of the journal beyond its bound, and the delay of writes that follows from them.
 //!
-//! The journal of live values takes at most half as much again, and an allowance for what was
-//! written and is not yet known to be dead. Beyond it the collector does not rest, and writers slow
+//! Some share of the journal may be dead, and an allowance for what was written and is not yet known
+//! to be dead: by default, the journal of live values takes half as much again. Beyond it the collector does not rest, and writers slow
 //! down to its pace: else a writer that is faster than it fills the disk with dead records.
 
 use std::sync::PoisonError;
@@ -10,17 +10,22 @@ use std::time::Duration;
 
 use pellucid_thread::{Condvar, Mutex};
 
-/// The largest share of the journal that is dead without being too much: a third of all is half of
-/// the rest.
-pub(crate) const DEAD_SHARE_MAX: f64 = 1.0 / 3.0;
 /// Delay of writes for each byte where the excess is as large as the allowance: 62 MB in a second,
 /// half of what a collector copies beside it.
 const DELAY_A_BYTE_MAX_NS: u64 = 16;
 
+/// The dead bytes that a journal may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadBound {
+    /// The share of the journal.
+    pub(crate) share: f64,
+    /// Bytes beyond it that are there in any case, and no reason to hurry.
+    pub(crate) allowance_bytes: u64,
+}
+
 /// The excess of a journal.
 pub(crate) struct SpaceExcess {
-    /// Dead bytes that are there in any case, and no reason to hurry.
-    allowance_bytes: u64,
+    bound: DeadBound,
     bytes: AtomicU64,
     /// Excess that the collector can do nothing about: snapshots see it, or it is damaged.
     unavoidable_bytes: AtomicU64,
@@ -31,10 +36,10 @@ pub(crate) struct SpaceExcess {
 }
 
 impl SpaceExcess {
-    /// No excess yet, of a journal that may have so many dead bytes beyond a third of it.
-    pub(super) fn new(allowance_bytes: u64) -> SpaceExcess {
+    /// No excess yet.
+    pub(super) fn new(bound: DeadBound) -> SpaceExcess {
         SpaceExcess {
-            allowance_bytes: allowance_bytes.max(1),
+            bound,
             bytes: AtomicU64::new(0),
             unavoidable_bytes: AtomicU64::new(0),
             is_worked_off: AtomicBool::new(false),
@@ -46,12 +51,18 @@ impl SpaceExcess {
     /// Notes the dead bytes of a journal of `all_bytes`, and wakes the collector if they are too
     /// many.
     pub(super) fn note(&self, dead_bytes: u64, all_bytes: u64) {
-        let usual_bytes = (all_bytes as f64 * DEAD_SHARE_MAX) as u64 + self.allowance_bytes;
+        let DeadBound { share, allowance_bytes } = self.bound;
+        let usual_bytes = (all_bytes as f64 * share) as u64 + allowance_bytes;
         let excess_bytes = dead_bytes.saturating_sub(usual_bytes);
         self.bytes.store(excess_bytes, Ordering::Relaxed);
         if excess_bytes > self.unavoidable_bytes.load(Ordering::Relaxed) {
             self.wake();
         }
+    }
+
+    /// The share of a segment from which on it is collected where there is an excess.
+    pub(crate) fn collected_share(&self) -> f64 {
+        self.bound.share
     }
 
     /// The bytes that the collector can still work off.
@@ -83,7 +94,7 @@ impl SpaceExcess {
         if excess_bytes == 0 || !self.is_worked_off.load(Ordering::Relaxed) {
             return 0;
         }
-        let share = excess_bytes as f64 / self.allowance_bytes as f64;
+        let share = excess_bytes as f64 / self.bound.allowance_bytes.max(1) as f64;
         (size_bytes as f64 * DELAY_A_BYTE_MAX_NS as f64 * share.min(1.0)) as u64
     }
 
@@ -107,9 +118,11 @@ impl SpaceExcess {
 mod tests {
     use super::*;
 
+    const BOUND: DeadBound = DeadBound { share: 1.0 / 3.0, allowance_bytes: 100 };
+
     #[test]
     fn writes_are_slower_the_more_is_dead_and_only_if_somebody_collects() {
-        let excess = SpaceExcess::new(100);
+        let excess = SpaceExcess::new(BOUND);
         excess.note(400, 900);
         assert_eq!((excess.bytes(), excess.write_delay_ns(1_000)), (0, 0));
         excess.note(450, 900);
@@ -122,7 +135,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_cannot_be_freed() {
-        let excess = SpaceExcess::new(100);
+        let excess = SpaceExcess::new(BOUND);
         excess.work_off();
         excess.note(500, 900);
         excess.give_up();

@@ -41,7 +41,7 @@ impl Journal {
         let jobs = (setting.clock, setting.activity.clone());
         let (size_bytes, records_max) = (setting.segment_size_bytes, setting.segment_records_max);
         let time = Arc::clone(&setting.time);
-        let excess = SpaceExcess::new(setting.dead_allowance_bytes);
+        let excess = SpaceExcess::new(setting.dead_bound);
         let ledger_room = setting.ledger_room;
         let Recovered { files, segments, last_sequence } = recover(setting, manifest)?;
         let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));

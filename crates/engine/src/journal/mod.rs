@@ -38,7 +38,7 @@ mod verify;
 mod writer;
 
 pub(crate) use current::current_segments;
-pub(crate) use excess::{DEAD_SHARE_MAX, SpaceExcess};
+pub(crate) use excess::{DeadBound, SpaceExcess};
 pub(crate) use footer::{OFFSET_LENGTH, decode_footer};
 pub use garbage::Collected;
 pub(crate) use garbage::{GarbageLimits, SegmentRun};

@@ -11,6 +11,7 @@ use pellucid_io::{File, FileSystem, Map, MapMode};
 
 use super::current::{Span, current_segments};
 use super::ends::{ASKED_TOGETHER, SegmentEnds};
+use super::excess::DeadBound;
 use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::held_file::HeldFile;
@@ -35,8 +36,8 @@ pub(crate) struct JournalSetting {
     pub(crate) directory: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
-    /// Dead bytes that the journal may have beyond a third of it.
-    pub(crate) dead_allowance_bytes: u64,
+    /// The dead bytes that the journal may have.
+    pub(crate) dead_bound: DeadBound,
     /// Records at which a segment ends.
     pub(crate) segment_records_max: u64,
     /// The room that the ledger takes before it gives any back.

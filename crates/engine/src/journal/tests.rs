@@ -34,7 +34,7 @@ fn open_with(
 ) -> Result<(Journal, JournalWriter)> {
     files.create_directory(&Path::new(DIRECTORY).join(JOURNAL_FOLDER)).unwrap();
     let setting = JournalSetting {
-        dead_allowance_bytes: 1 << 20,
+        dead_bound: DeadBound { share: 1.0 / 3.0, allowance_bytes: 1 << 20 },
         file_system: Arc::new(files.clone()),
         directory: DIRECTORY.into(),
         clock: Clock::monotonic(),
