@@ -6,12 +6,13 @@ CARGO ?= cargo
 DEMO ?=
 STUDY ?=
 BUGS ?=
+CRASHES ?=
 SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
 
-.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks planted-bugs
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +45,10 @@ planted-bugs: ## Bugs planted in the storage engine one at a time: its tests hav
 
 real-disks: build ## As root: a store on file systems whose medium fails (ext4, XFS, btrfs on loop devices)
 	@scripts/real-disks
+
+crashes: build ## 500 kills of the server, and as root 100 losses of power each on ext4, XFS and btrfs under writers (CRASHES='--kills 50' for flags)
+	@scripts/need python3
+	@scripts/crashes $(CRASHES) $${CARGO_TARGET_DIR:-target}/release/pellucid
 
 attack: ## The attack suite on the release build: nobody else waits for more than 50 ms
 	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test attacks -- --nocapture
