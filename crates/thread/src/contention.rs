@@ -11,7 +11,7 @@ use crate::waits;
 const WAITER: u64 = 1;
 const LONE_WAITER: u64 = 1 << 32 | WAITER;
 
-/// Beside each lock. Whoever finds the lock free touches none of it.
+/// The waits of one lock. A thread that finds the lock free touches none of it.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     /// Threads that wait for the lock; in the upper half, those that wait to have it alone.
@@ -32,8 +32,8 @@ impl Contention {
         self.wait_and(LONE_WAITER, lock, |holder| holder.swap(0, Ordering::Relaxed))
     }
 
-    /// As [`Contention::wait`], for one of several who may be let in together: the note of who let
-    /// them in stays for the others, until somebody writes another one.
+    /// As [`Contention::wait`], for one of several threads that may be let in together: the note of
+    /// the holder stays for the others, until another one is written.
     #[track_caller]
     pub(crate) fn wait_among_others<T>(&self, lock: impl FnOnce() -> T) -> T {
         self.wait_and(WAITER, lock, |holder| holder.load(Ordering::Relaxed))
@@ -57,7 +57,7 @@ impl Contention {
         locked
     }
 
-    /// Leaves a note for whoever waits, where the lock was held that is about to be given back.
+    /// Notes for waiting threads where the lock was held that is about to be given back.
     #[inline]
     pub(crate) fn note_holder(&self) {
         if self.waiters.load(Ordering::Relaxed) != 0 {
@@ -65,9 +65,9 @@ impl Contention {
         }
     }
 
-    /// As [`Contention::note_holder`], for one of several who have it together. They hold up only
-    /// those who want it alone: the others are about to have it, too, and look for the note of who
-    /// let them in.
+    /// As [`Contention::note_holder`], for one of several threads that have it together. They hold
+    /// up only threads that want it alone: the others are about to have it, too, and read the note
+    /// of the holder before.
     #[inline]
     pub(crate) fn note_holder_among_others(&self) {
         if self.waiters.load(Ordering::Relaxed) >= LONE_WAITER {

@@ -1,5 +1,5 @@
-//! Background jobs on the axis of time: when a store flushed and merged, by the wall clock, so that
-//! what a server says can be laid beside what its load has seen.
+//! Background jobs on the axis of time: when a store flushed and merged, by the wall clock. So a
+//! server's jobs stand beside the latencies that its load has seen.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,7 @@ pub(crate) struct JobSpan {
     pub(crate) kind: String,
     /// The time at which it began, in nanoseconds since 1970.
     pub(crate) began_unix_ns: u64,
-    /// The time at which it ended, or when was looked.
+    /// The time at which it ended; of one that goes on, the time of the look.
     pub(crate) ended_unix_ns: u64,
 }
 
