@@ -12,6 +12,10 @@ pub(crate) const FORMAT_VERSION: u16 = 1;
 pub(crate) const FILE_HEADER_LENGTH: usize = 64;
 /// The longest user key, in bytes.
 pub const KEY_LENGTH_MAX: usize = 1024;
+/// The longest head, in bytes.
+pub const HEAD_LENGTH_MAX: usize = 64 << 10;
+/// The longest value that any setting allows, in bytes.
+pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The longest term of an index entry, in bytes.
 pub const TERM_LENGTH_MAX: usize = 512;
 /// The longest key of an index entry, in bytes: a term of which every byte is escaped, its end, and

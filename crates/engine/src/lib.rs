@@ -91,7 +91,7 @@ pub use backup::{Backup, restore};
 pub use batch::{Batch, Condition, IndexChange, Operation, Written};
 pub use catalogue::INDEX_NAME_LENGTH_MAX;
 pub use changes::{Change, ChangeStep, Changes};
-pub use codec::{KEY_LENGTH_MAX, TERM_LENGTH_MAX};
+pub use codec::{HEAD_LENGTH_MAX, KEY_LENGTH_MAX, TERM_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 pub use compression::Compression;
 pub use cut_tail::cut_tail;
 pub use definition::{EXTRACTOR_NAME_LENGTH_MAX, TableOptions};
@@ -104,9 +104,7 @@ pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use journal::{Collected, CutPart};
 pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
-pub use options::{
-    Acknowledgement, DEAD_SHARES, EngineOptions, HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX,
-};
+pub use options::{Acknowledgement, DEAD_SHARES, EngineOptions};
 pub use prefix::{PrefixOf, PrefixRule};
 pub use read_mode::{Read, ReadMode};
 pub use rebuild::rebuild_ledger;

@@ -8,6 +8,7 @@ use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, SystemFileSystem};
 
 use crate::budget::{MEMORY_MIN_BYTES, Shares};
+use crate::codec::VALUE_LENGTH_HARD_MAX;
 use crate::error::{Error, Result};
 use crate::journal::DeadBound;
 use crate::ledger::LedgerOptions;
@@ -19,16 +20,12 @@ use crate::rules::TableRules;
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
 /// The largest segment, in bytes: places are 4 bytes that count in 8 bytes.
 pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
-/// The longest value that any setting allows, in bytes.
-pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The shares of dead bytes that segments may be collected from. Below them nearly all that is
 /// written would be copies; above them the bound of the journal collects before.
 pub const DEAD_SHARES: RangeInclusive<f64> = 0.1..=0.6;
 /// Where all keys are overwritten at random, so much of the journal is dead for each share of a
 /// segment from which on it is collected: a third for 0.55.
 const DEAD_OF_COLLECTED: f64 = 0.6;
-/// The longest head, in bytes.
-pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 
 /// The moment at which a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

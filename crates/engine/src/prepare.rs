@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::batch::Operation;
 use crate::catalogue::{Catalogue, Definitions};
+use crate::codec::HEAD_LENGTH_MAX;
 use crate::error::{Error, Result};
 use crate::index_key::put_index_key;
 use crate::ledger::Kind;
 use crate::metadata_extractor::MetadataExtractor;
-use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
+use crate::options::WriteLimits;
 use crate::table_id::TableId;
 
 /// The rules that derive the heads of a batch, each with the position of its operation.

@@ -9,7 +9,9 @@ use pellucid_thread::{Indivisible, Mutex, MutexGuard};
 
 use crate::batch::{Condition, Operation};
 use crate::catalogue::Catalogue;
-use crate::codec::{INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH};
+use crate::codec::{
+    HEAD_LENGTH_MAX, INDEX_KEY_LENGTH_MAX, InternalKey, KEY_LENGTH_MAX, TABLE_PREFIX_LENGTH,
+};
 use crate::compression::{Compression, pack};
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
@@ -19,7 +21,7 @@ use crate::jobs;
 use crate::journal::{GroupSync, JournalWriter, Purpose, Record, RecordKind, Space, SpaceExcess};
 use crate::ledger::{Active, Entry, Kind, Ledger, NEWEST};
 use crate::locks::lock;
-use crate::options::{HEAD_LENGTH_MAX, WriteLimits};
+use crate::options::WriteLimits;
 use crate::parts;
 use crate::prepare::Prepared;
 use crate::read_mode::ReadMode;

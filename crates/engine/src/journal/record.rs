@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{
-    INTERNAL_KEY_LENGTH_MAX, checksum, keys_equal, read_u16, read_u32, read_u64, split_internal_key,
+    HEAD_LENGTH_MAX, INTERNAL_KEY_LENGTH_MAX, VALUE_LENGTH_HARD_MAX, checksum, keys_equal,
+    read_u16, read_u32, read_u64, split_internal_key,
 };
 use crate::compression::{Compression, unpack, unpacked_length};
 use crate::header_form::{HeaderForm, SEQUENCE_END, WRITTEN_AT_MAX_MS};
-use crate::options::{HEAD_LENGTH_MAX, VALUE_LENGTH_HARD_MAX};
 
 /// The least that a record takes, in bytes.
 pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
