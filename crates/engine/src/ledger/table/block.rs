@@ -6,7 +6,6 @@
 
 use std::cmp::Ordering as Order;
 
-use super::packed::{is_packed, unpack_block};
 use crate::codec::{keys_equal, read_u16, read_u32, take_varint};
 use crate::ledger::{Entry, Kind};
 
@@ -240,18 +239,8 @@ fn decode_fields<'a>(
     })
 }
 
-/// Checks everything about a block but its checksum: every entry decodes, and their order is right.
-pub(crate) fn check_block(bytes: &[u8]) -> Result<(), BlockFault> {
-    if is_packed(bytes) {
-        // Within it, offsets would say nothing about the file.
-        let unpacked = unpack_block(bytes)?;
-        return check_entries(&unpacked).map_err(|fault| BlockFault { offset: 0, ..fault });
-    }
-    check_entries(bytes)
-}
-
 /// Checks a block that is not packed.
-fn check_entries(bytes: &[u8]) -> Result<(), BlockFault> {
+pub(super) fn check_entries(bytes: &[u8]) -> Result<(), BlockFault> {
     let block = Block::new(bytes)?;
     let mut before: Option<BlockEntry<'_>> = None;
     for index in 0..block.entries() {
@@ -276,6 +265,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::block_builder::BlockBuilder;
+    use super::super::packed::check_block;
     use super::*;
 
     type Fields = (bool, u32, u64, u64, (Vec<u8>, Option<Vec<u8>>));

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pellucid_io::any_unreadable;
 
-use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_block};
+use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault};
 use super::closing::Part;
 use super::directory::EntryPlace;
 use super::index::IndexShape;
 use super::memory::TableMemory;
-use super::packed::{Opened, is_packed, unpack_block};
+use super::packed::{Opened, check_block, is_packed, unpack_block};
 use super::part_seed;
 use crate::codec::{checksum, read_u32};
 use crate::error::{Error, Result};

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 
-use super::memory::{TableMemory, Taken};
+use super::taken::Taken;
 
 const SHARDS: usize = 16;
 /// The share of the tables' memory that unpacked blocks may take.
@@ -91,11 +91,11 @@ impl BlockCache {
     }
 
     /// Block `block` of table `table`: the one that is cached, or what `unpack` returns, which is
-    /// cached if `memory` has room for it.
+    /// cached if `take` finds room for so many bytes.
     pub(super) fn get<E>(
         &self,
         (table, block): Key,
-        memory: &Arc<TableMemory>,
+        take: impl Fn(u64) -> Option<Taken>,
         unpack: impl FnOnce() -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         let key = (table, block);
@@ -109,9 +109,9 @@ impl BlockCache {
         let size_bytes = bytes.len() as u64 + ENTRY_SIZE_BYTES;
         if size_bytes <= self.generation_max_bytes {
             let mut shard = lock();
-            let taken = memory.take(size_bytes).or_else(|| {
+            let taken = take(size_bytes).or_else(|| {
                 shard.age();
-                memory.take(size_bytes)
+                take(size_bytes)
             });
             if let Some(taken) = taken {
                 let cached = Cached { bytes: Arc::clone(&bytes), _taken: taken };
@@ -134,6 +134,7 @@ impl BlockCache {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::TableMemory;
     use super::*;
 
     #[test]

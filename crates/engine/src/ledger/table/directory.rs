@@ -15,8 +15,9 @@ use std::sync::{Arc, OnceLock};
 use pellucid_io::ZeroedMemory;
 
 use super::filter::KEYS_A_PIECE;
-use super::memory::{TableMemory, Taken};
+use super::memory::TableMemory;
 use super::named::NamedRecords;
+use super::taken::Taken;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;

@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use super::memory::{TableMemory, Taken};
+use super::memory::TableMemory;
+use super::taken::Taken;
 use crate::codec::{read_u32, read_u64};
 
 pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;

@@ -4,10 +4,10 @@
 //! Indexes and directories only make answers quick: they are not held where they would go beyond
 //! the limit, and tables answer from the page cache then.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::cache::BlockCache;
+use super::taken::{Taken, UsedBytes};
 
 /// The share of the limit that directories leave for the indexes of tables to come: an index
 /// takes a fifth of a directory, and spares as much.
@@ -19,7 +19,7 @@ const LEFT_BY_RECORDS: u64 = 5;
 #[derive(Debug)]
 pub(crate) struct TableMemory {
     limit_bytes: u64,
-    used_bytes: AtomicU64,
+    used: UsedBytes,
     /// Blocks that were unpacked.
     blocks: BlockCache,
 }
@@ -28,21 +28,21 @@ impl TableMemory {
     /// Memory of at most `limit_bytes`, as far as it can be refused.
     pub(crate) fn new(limit_bytes: u64) -> Arc<TableMemory> {
         let blocks = BlockCache::new(limit_bytes);
-        Arc::new(TableMemory { limit_bytes, used_bytes: AtomicU64::new(0), blocks })
+        Arc::new(TableMemory { limit_bytes, used: UsedBytes::default(), blocks })
     }
 
     /// Bytes in use.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
+        self.used.get()
     }
 
     /// Block `key.1` of table `key.0`, from the cache or from `unpack`.
     pub(super) fn cached_block<E>(
-        self: &Arc<Self>,
+        &self,
         key: (u64, usize),
         unpack: impl FnOnce() -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
-        self.blocks.get(key, self, unpack)
+        self.blocks.get(key, |bytes| self.take(bytes), unpack)
     }
 
     /// Forgets the unpacked blocks of a table that is gone.
@@ -60,8 +60,8 @@ impl TableMemory {
     }
 
     /// Takes so many bytes for a directory, if they are within the limit.
-    pub(super) fn take_for_directory(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
-        self.take_within(bytes, self.directories_limit_bytes())
+    pub(super) fn take_for_directory(&self, bytes: u64) -> Option<Taken> {
+        self.used.take_within(bytes, self.directories_limit_bytes())
     }
 
     fn records_limit_bytes(&self) -> u64 {
@@ -74,40 +74,17 @@ impl TableMemory {
     }
 
     /// Takes so many bytes for the records that a directory names, if they are within the limit.
-    pub(super) fn take_for_records(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
-        self.take_within(bytes, self.records_limit_bytes())
+    pub(super) fn take_for_records(&self, bytes: u64) -> Option<Taken> {
+        self.used.take_within(bytes, self.records_limit_bytes())
     }
 
     /// Takes so many bytes if they are within the limit.
-    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<Taken> {
-        self.take_within(bytes, self.limit_bytes)
-    }
-
-    fn take_within(self: &Arc<Self>, bytes: u64, limit_bytes: u64) -> Option<Taken> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
-        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.ok().map(|_| Taken { memory: Arc::downgrade(self), bytes })
+    pub(super) fn take(&self, bytes: u64) -> Option<Taken> {
+        self.used.take_within(bytes, self.limit_bytes)
     }
 
     /// Takes so many bytes, within the limit or not.
-    pub(super) fn take_always(self: &Arc<Self>, bytes: u64) -> Taken {
-        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Taken { memory: Arc::downgrade(self), bytes }
-    }
-}
-
-/// A part of the memory, given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Taken {
-    /// Weak, because the memory's own cache has parts of it.
-    memory: Weak<TableMemory>,
-    bytes: u64,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.upgrade() {
-            memory.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        }
+    pub(super) fn take_always(&self, bytes: u64) -> Taken {
+        self.used.take_always(bytes)
     }
 }

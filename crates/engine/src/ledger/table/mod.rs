@@ -20,13 +20,13 @@ mod prefixes;
 mod reader;
 mod steps;
 mod summary;
+mod taken;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
 use crate::codec::checksum_seed;
 
-pub(crate) use block::check_block;
 pub(crate) use closing::check_closing;
 pub(crate) use cursor::TableCursor;
 pub(crate) use file::TableFile;
@@ -34,6 +34,7 @@ pub(crate) use filter::check_filter;
 pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
 pub(crate) use output::WriterTimes;
+pub(crate) use packed::check_block;
 pub(crate) use prefixes::{Directories, PlacesBuilder};
 pub(crate) use reader::Table;
 pub(crate) use steps::{STEPS, Step, StepTimes, get_by_steps};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use pellucid_io::ZeroedMemory;
 
-use super::memory::{TableMemory, Taken};
+use super::memory::TableMemory;
+use super::taken::Taken;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 /// Sequence numbers side by side, for the slots of a directory: their lower halves, 0 for none.
