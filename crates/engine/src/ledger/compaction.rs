@@ -6,11 +6,12 @@ use std::sync::Arc;
 use pellucid_thread::start_job;
 
 use super::halves::{COMPACTION, write_merge};
+use super::options::LEVELS;
 use super::picker::{MergePlan, is_due};
 use super::state::State;
 use super::stats::{BackgroundJob, JobStats};
 use super::table::table_folder;
-use super::version::{LEVELS, Levels};
+use super::version::Levels;
 use super::version_set::Edit;
 use crate::error::{Error, Result};
 use crate::jobs;

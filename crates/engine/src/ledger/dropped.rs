@@ -9,9 +9,63 @@ use std::sync::Arc;
 
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
-use super::Dropped;
+use super::Entry;
 use crate::codec::{put_varint, take_varint};
 use crate::error::{Error, Result};
+use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
+
+/// The verdict on an entry in a flush or merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Somebody may still need it.
+    Kept,
+    /// It goes: a newer entry of its key hides it.
+    Shadowed,
+    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A
+    /// tombstone, or a value that has expired.
+    Gone,
+}
+
+/// An entry that no reader can ask for any more: its record's bytes in the journal are dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// The sequence number of the record.
+    pub(crate) sequence: u64,
+    /// Bytes of the record as it would be written now, padding included.
+    pub(crate) record_bytes: u64,
+    /// The form of its header, likewise: in old segments, all have long ones.
+    pub(crate) form: HeaderForm,
+    /// True if it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
+    /// the journal, and then its own must stay as long as they do.
+    pub(crate) is_marker: bool,
+}
+
+impl Dropped {
+    /// The record of `entry`, which the rule of retention let go.
+    pub(crate) fn of(entry: &Entry<'_>, verdict: Verdict) -> Dropped {
+        Dropped {
+            sequence: entry.sequence,
+            record_bytes: entry.record_size_bytes(),
+            form: entry.header_form(),
+            is_marker: verdict == Verdict::Gone,
+        }
+    }
+
+    /// All but the sequence number, in as few bits as it goes.
+    pub(crate) fn packed(&self) -> u64 {
+        assert!(self.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
+        let is_short = self.form == HeaderForm::Short;
+        let units = self.record_bytes / RECORD_ALIGNMENT;
+        units << 2 | u64::from(is_short) << 1 | u64::from(self.is_marker)
+    }
+
+    /// The entry with this sequence number that was [`Dropped::packed`].
+    pub(crate) fn unpacked(sequence: u64, packed: u64) -> Dropped {
+        let form = if packed & 2 == 0 { HeaderForm::Long } else { HeaderForm::Short };
+        let record_bytes = (packed >> 2) * RECORD_ALIGNMENT;
+        Dropped { sequence, record_bytes, form, is_marker: packed & 1 == 1 }
+    }
+}
 
 /// Entries that were dropped.
 #[derive(Default)]
@@ -132,7 +186,6 @@ mod tests {
     use pellucid_io::simulated::SimulatedFileSystem;
 
     use super::*;
-    use crate::header_form::HeaderForm;
 
     #[test]
     fn all_come_back_from_memory_and_from_the_file_which_goes() {

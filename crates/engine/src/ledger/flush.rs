@@ -2,6 +2,7 @@
 
 use pellucid_thread::{Job, give_way, start_job};
 
+use super::memtable::MemtableCursor;
 use super::stages::Stages;
 use super::state::{ENTRIES_A_SLICE, State};
 use super::stats::{BackgroundJob, JobStats};
@@ -84,7 +85,7 @@ fn write(
     let mut writer = state.files.create(number)?;
     let mut retention = state.snapshots.retention(state.link.now_ms());
     let begun = clock.stopwatch();
-    let mut cursor = sealed.memtable.cursor();
+    let mut cursor = MemtableCursor::over_all(&sealed.memtable);
     stats.order_ns = begun.elapsed_ns();
     let mut stages = Stages::new(clock);
     let mut entries = 0_u64;

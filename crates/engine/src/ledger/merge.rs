@@ -4,9 +4,11 @@ use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::memtable::{Memtable, MemtableCursor};
+use super::front::front_of;
+use super::memtable::MemtableCursor;
+use super::options::LEVELS;
 use super::table::{Table, TableCursor};
-use super::version::{LEVELS, Version};
+use super::version::Version;
 use super::{Direction, Entry, KeyRange};
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
@@ -200,24 +202,6 @@ struct HeapItem {
     source: usize,
 }
 
-/// The first 16 bytes of a key as a number that orders as they do.
-#[inline]
-pub(super) fn front_of(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk::<16>() {
-        return u128::from_be_bytes(*first);
-    }
-    // Two reads that overlap are quicker than a copy of so many bytes as there are.
-    let length = key.len();
-    if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
-        let first = u128::from(u64::from_be_bytes(*first)) << 64;
-        let last = u128::from(u64::from_be_bytes(*last)) << (8 * (16 - length));
-        return first | last;
-    }
-    let mut padded = [0; 16];
-    padded[..length].copy_from_slice(key);
-    u128::from_be_bytes(padded)
-}
-
 impl Merge {
     /// A merge of `sources` that begins at the end of `range` where the direction begins. The other
     /// end is the caller's to watch, and so is a start that is excluded.
@@ -266,7 +250,7 @@ impl Merge {
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         let memtables = std::iter::once(&version.active).chain(sealed);
         let mut sources: Vec<Source> =
-            memtables.flat_map(Memtable::cursors).map(Source::Memtable).collect();
+            memtables.flat_map(MemtableCursor::over_runs).map(Source::Memtable).collect();
         let level_0 = version.levels.level(0);
         sources.extend(
             level_0.iter().filter(|table| has_any_of(range, table)).map(|table| run(table, mode)),
@@ -310,7 +294,8 @@ impl Merge {
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&version.active).chain(sealed) {
             if memtable.may_hold_prefix(sought.hash) {
-                for mut source in memtable.cursors().into_iter().map(Source::Memtable) {
+                let cursors = MemtableCursor::over_runs(memtable);
+                for mut source in cursors.into_iter().map(Source::Memtable) {
                     seek(&mut source, range, direction)?;
                     sources.push(source);
                 }
@@ -457,31 +442,5 @@ fn ends_before(range: &KeyRange<'_>, table: &Table) -> bool {
         Bound::Included(start) => largest < start,
         Bound::Excluded(start) => largest <= start,
         Bound::Unbounded => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn fronts_order_as_keys_do(
-            one in prop::collection::vec(0_u8..3, 0..20),
-            other in prop::collection::vec(0_u8..3, 0..20),
-        ) {
-            let order = front_of(&one).cmp(&front_of(&other));
-            prop_assert!(order == Order::Equal || order == one.cmp(&other));
-        }
-
-        #[test]
-        fn a_front_is_the_padded_beginning(key in prop::collection::vec(any::<u8>(), 0..20)) {
-            let mut padded = [0; 16];
-            let length = key.len().min(16);
-            padded[..length].copy_from_slice(&key[..length]);
-            prop_assert_eq!(front_of(&key), u128::from_be_bytes(padded));
-        }
     }
 }

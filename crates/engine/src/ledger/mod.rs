@@ -25,7 +25,9 @@ mod compaction;
 mod dropped;
 mod entry;
 mod flush;
+mod front;
 mod halves;
+mod journal_link;
 mod memtable;
 mod merge;
 mod options;
@@ -47,14 +49,13 @@ mod version_set;
 
 pub(crate) use crate::manifest::{Manifest, SegmentFacts};
 pub(crate) use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_to_write};
-pub(crate) use dropped::DroppedList;
+pub(crate) use dropped::{Dropped, DroppedList, Verdict};
 pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
+pub(crate) use journal_link::JournalLink;
 #[cfg(test)]
 pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
-pub(crate) use options::{
-    Direction, Dropped, JournalLink, KeyRange, LedgerOptions, NEWEST, Verdict,
-};
+pub(crate) use options::{Direction, KeyRange, LEVELS, LedgerOptions, NEWEST};
 pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use records::{Answer, NoRecords, Records, Sought};
 pub(crate) use scan::LedgerScan;
@@ -63,7 +64,6 @@ pub(crate) use snapshots::SnapshotGuard;
 pub(crate) use stats::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats};
 pub(crate) use table::{STEPS, Step, Table, TableCursor, TableFacts, table_path};
 pub(crate) use tree::{Active, Ledger};
-pub(crate) use version::LEVELS;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
 /// without a panic and without memory in proportion to a length that lies.

@@ -1,4 +1,4 @@
-//! The settings of a ledger, and what it asks of the journal.
+//! The settings of a ledger, and what its scans are told.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -6,12 +6,10 @@ use std::sync::Arc;
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
 
-use super::{DroppedList, Entry};
-use crate::error::Error;
-use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
-use crate::manifest::SegmentFacts;
 use crate::rules::TableRules;
 
+/// Number of levels: with a factor of 10 the last one holds a million times the first.
+pub(crate) const LEVELS: usize = 7;
 /// As a sequence number to read at: the newest that is published.
 pub(crate) const NEWEST: u64 = u64::MAX;
 
@@ -76,82 +74,6 @@ impl Default for LedgerOptions {
             activity: crate::jobs::activity(),
         }
     }
-}
-
-/// The verdict on an entry in a flush or merge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Somebody may still need it.
-    Kept,
-    /// It goes: a newer entry of its key hides it.
-    Shadowed,
-    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A
-    /// tombstone, or a value that has expired.
-    Gone,
-}
-
-/// An entry that no reader can ask for any more: its record's bytes in the journal are dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dropped {
-    /// The sequence number of the record.
-    pub(crate) sequence: u64,
-    /// Bytes of the record as it would be written now, padding included.
-    pub(crate) record_bytes: u64,
-    /// The form of its header, likewise: in old segments, all have long ones.
-    pub(crate) form: HeaderForm,
-    /// True if it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
-    /// the journal, and then its own must stay as long as they do.
-    pub(crate) is_marker: bool,
-}
-
-impl Dropped {
-    /// The record of `entry`, which the rule of retention let go.
-    pub(crate) fn of(entry: &Entry<'_>, verdict: Verdict) -> Dropped {
-        Dropped {
-            sequence: entry.sequence,
-            record_bytes: entry.record_size_bytes(),
-            form: entry.header_form(),
-            is_marker: verdict == Verdict::Gone,
-        }
-    }
-
-    /// All but the sequence number, in as few bits as it goes.
-    pub(crate) fn packed(&self) -> u64 {
-        assert!(self.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
-        let is_short = self.form == HeaderForm::Short;
-        let units = self.record_bytes / RECORD_ALIGNMENT;
-        units << 2 | u64::from(is_short) << 1 | u64::from(self.is_marker)
-    }
-
-    /// The entry with this sequence number that was [`Dropped::packed`].
-    pub(crate) fn unpacked(sequence: u64, packed: u64) -> Dropped {
-        let form = if packed & 2 == 0 { HeaderForm::Long } else { HeaderForm::Short };
-        let record_bytes = (packed >> 2) * RECORD_ALIGNMENT;
-        Dropped { sequence, record_bytes, form, is_marker: packed & 1 == 1 }
-    }
-}
-
-/// The journal as the ledger sees it, by way of the façade.
-pub(crate) trait JournalLink: Send + Sync {
-    /// Returns once every record up to `sequence` is on the medium. Called before a table that
-    /// names them comes into the manifest.
-    fn make_durable(&self, sequence: u64) -> Result<(), Error>;
-
-    /// Takes note of entries that the tree holds no more. Each is handed over exactly once, after
-    /// the manifest that is without them was committed; that manifest counts them already.
-    fn on_dropped(&self, dropped: &DroppedList);
-
-    /// The facts of all segments for a manifest that is about to be committed, in order of their
-    /// first sequence numbers, with the bytes of everything that was handed to `on_dropped`, and of
-    /// `dropped`, which will be.
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts>;
-
-    /// The time, in milliseconds since the Unix epoch, by which entries expire. It never goes back.
-    fn now_ms(&self) -> u64;
-
-    /// A manifest was committed: every record up to `flushed_sequence` is in the tables, which take
-    /// `tables_bytes`.
-    fn after_manifest(&self, flushed_sequence: u64, tables_bytes: u64);
 }
 
 /// A range of internal keys.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::LedgerOptions;
 use super::merge::{RunCursor, Source, runs};
+use super::options::LEVELS;
 use super::table::{Table, TableFacts};
-use super::version::{LEVELS, Levels};
+use super::version::Levels;
 use crate::read_mode::ReadMode;
 
 /// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::version::LEVELS;
+use super::options::LEVELS;
 
 /// A job that runs beside requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

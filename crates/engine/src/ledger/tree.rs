@@ -13,6 +13,7 @@ use pellucid_thread::Mutex;
 use super::background::{start, wait_for_flush};
 use super::compaction::{compact, compact_for_room, compact_one, is_merge_due};
 use super::flush::flush_all;
+use super::options::LEVELS;
 use super::picker::{MergePlan, debt_bytes};
 use super::pinned::{Pinned, PinnedVersion};
 use super::scan::LedgerScan;
@@ -20,7 +21,7 @@ use super::snapshots::SnapshotGuard;
 use super::state::State;
 use super::stats::{LedgerMemory, LedgerStats, LevelStats};
 use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
-use super::version::{LEVELS, Levels, Version};
+use super::version::{Levels, Version};
 use super::version_set::Edit;
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,

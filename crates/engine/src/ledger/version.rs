@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
 
+use super::front::front_of;
 use super::memtable::Memtable;
-use super::merge::front_of;
+use super::options::LEVELS;
 use super::table::{Step, StepTimes, Table, TableFacts, get_by_steps};
 use super::{Answer, FoundEntry, NoRecords, Records, Sought};
 use crate::codec::key_hash;
 use crate::error::Result;
 use crate::read_mode::ReadMode;
 use crate::tally::{Count, Counting, Turn};
-
-/// Number of levels: with a factor of 10 the last one holds a million times the first.
-pub(crate) const LEVELS: usize = 7;
 
 /// Value of `EngineCounts::found_in` for a key that is nowhere.
 const FOUND_NOWHERE: u8 = 0;

@@ -8,28 +8,28 @@
 //! is wholly written, so readers follow links without a lock and see an entry wholly or not at all.
 
 mod arena;
+mod cursor;
 mod node;
+mod nodes;
 mod order;
 mod places;
 mod pool;
 mod prefixes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-pub(crate) use self::order::MemtableCursor;
+pub(crate) use self::cursor::MemtableCursor;
 pub(crate) use self::pool::MemoryPool;
 
-use self::arena::{Arena, arena_memory_bytes};
-use self::node::{Node, node_size_bytes, write_node};
+use self::arena::arena_memory_bytes;
+use self::nodes::{HEAD_PLACE, Nodes};
 use self::order::Order;
 use self::places::{Places, places_memory_bytes};
 use self::prefixes::{Prefixes, prefixes_memory_bytes};
-use super::{Entry, Kind, prefetch_to_write};
+use super::Entry;
 use crate::codec::keys_equal;
 
-/// Place of the node before all others; as a link, the end.
-const HEAD_PLACE: u32 = 0;
 /// Bytes of a node with a short key, from which the number of keys is foretold.
 const NODE_SIZE_USUAL_BYTES: u64 = 48;
 
@@ -56,15 +56,12 @@ pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
 
 /// Entries in memory.
 pub(crate) struct Memtable {
-    arena: Arena,
+    nodes: Nodes,
     places: Places,
     order: Order,
     /// The prefixes of its keys, if there are any.
     prefixes: Option<Prefixes>,
-    /// The node that was added last.
-    last: AtomicU32,
     writing: AtomicBool,
-    entries: AtomicU64,
     lowest_sequence: AtomicU64,
     highest_sequence: AtomicU64,
 }
@@ -73,40 +70,20 @@ impl Memtable {
     /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`, which
     /// knows the prefixes of its keys if `knows_prefixes`.
     pub(crate) fn new(size_bytes: u64, knows_prefixes: bool, pool: &Arc<MemoryPool>) -> Memtable {
-        let memtable = Memtable {
-            arena: Arena::new(size_bytes, pool),
+        Memtable {
+            nodes: Nodes::new(size_bytes, pool),
             places: Places::new(keys_expected(size_bytes), pool),
             order: Order::default(),
             prefixes: knows_prefixes.then(|| Prefixes::new(keys_expected(size_bytes))),
-            last: AtomicU32::new(HEAD_PLACE),
             writing: AtomicBool::new(false),
-            entries: AtomicU64::new(0),
             lowest_sequence: AtomicU64::new(u64::MAX),
             highest_sequence: AtomicU64::new(0),
-        };
-        let nothing = Entry {
-            key: &[],
-            sequence: 0,
-            kind: Kind::Put,
-            value_length: 0,
-            stored_length: 0,
-            written_at_ms: 0,
-            expires_at_ms: 0,
-            head: &[],
-            value: None,
-        };
-        // SAFETY: nobody else knows of the arena, and the node is written where it was handed out.
-        unsafe {
-            let place = memtable.arena.allocate(node_size_bytes(&nothing));
-            assert_eq!(place, HEAD_PLACE, "the head is the first node");
-            write_node(memtable.arena.pointer(place), &nothing, HEAD_PLACE);
         }
-        memtable
     }
 
     /// Bytes that the entries take, their links included.
     pub(crate) fn size_bytes(&self) -> u64 {
-        self.arena.size_bytes()
+        self.nodes.size_bytes()
     }
 
     /// True if it should be sealed, if it was made for `size_bytes`: the entries take as much, or
@@ -119,7 +96,7 @@ impl Memtable {
     /// All memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::memory_bytes);
-        self.arena.memory_bytes()
+        self.nodes.memory_bytes()
             + self.places.memory_bytes()
             + self.order.memory_bytes()
             + prefixes
@@ -127,7 +104,7 @@ impl Memtable {
 
     /// Number of entries.
     pub(crate) fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        self.nodes.count()
     }
 
     /// The highest sequence number of its entries, 0 if it is empty.
@@ -142,28 +119,17 @@ impl Memtable {
     /// same key.
     pub(crate) fn insert(&self, entry: &Entry<'_>, hash: u64) {
         assert!(!self.writing.swap(true, Ordering::Acquire), "a memtable has one writer at a time");
-        let is_key = |place| keys_equal(self.node(place).key(), entry.key);
+        let is_key = |place| keys_equal(self.nodes.node(place).key(), entry.key);
         self.places.replace(hash, is_key, |known| {
             let older = known.unwrap_or(HEAD_PLACE);
-            let in_order = known.is_none_or(|known| self.node(known).sequence() < entry.sequence);
+            let is_newer = |known| self.nodes.node(known).sequence() < entry.sequence;
+            let in_order = known.is_none_or(is_newer);
             assert!(in_order, "sequence {} came after a higher one of its key", entry.sequence);
-            // SAFETY: the flag makes this the only writer, and the node is written before it is
-            // linked.
-            unsafe {
-                let size_bytes = node_size_bytes(entry);
-                let place = self.arena.allocate(size_bytes);
-                let pointer = self.arena.pointer(place);
-                write_node(pointer, entry, older);
-                // Where the next node ends, if it is as long: a line that nobody has touched yet.
-                prefetch_to_write(pointer.wrapping_add(2 * size_bytes));
-                place
-            }
+            // SAFETY: the flag makes this the only writer.
+            unsafe { self.nodes.write(entry, older) }
         });
-        let place = self.arena.last_place();
-        // Release: whoever follows the link sees the node as it was written.
-        self.node(self.last.load(Ordering::Relaxed)).next().store(place, Ordering::Release);
-        self.last.store(place, Ordering::Relaxed);
-        self.entries.store(self.entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // SAFETY: as above; the node was written.
+        unsafe { self.nodes.link_last() };
         let lowest = self.lowest_sequence.load(Ordering::Relaxed).min(entry.sequence);
         self.lowest_sequence.store(lowest, Ordering::Relaxed);
         let highest = self.highest_sequence.load(Ordering::Relaxed).max(entry.sequence);
@@ -199,35 +165,18 @@ impl Memtable {
         if self.lowest_sequence.load(Ordering::Relaxed) > at_sequence {
             return None;
         }
-        let mut place = self.places.find(hash, |place| keys_equal(self.node(place).key(), key))?;
+        let is_key = |place| keys_equal(self.nodes.node(place).key(), key);
+        let mut place = self.places.find(hash, is_key)?;
         while place != HEAD_PLACE {
             #[cfg(test)]
             VERSIONS_LOOKED_AT.with(|count| count.set(count.get() + 1));
-            let node = self.node(place);
+            let node = self.nodes.node(place);
             if node.sequence() <= at_sequence {
                 return Some(node.entry());
             }
             place = node.older();
         }
         None
-    }
-
-    #[inline]
-    fn node(&self, place: u32) -> Node<'_> {
-        // SAFETY: places come from links and slots, which are stored with release after the node is
-        // written and loaded with acquire; the arena lives as long as `self`.
-        unsafe { Node::new(self.arena.pointer(place)) }
-    }
-
-    /// Cursors over all entries that were there at the call, some of which may come after it: each
-    /// has its own entries in order, so they are to be merged. There are few of them.
-    pub(crate) fn cursors(self: &Arc<Self>) -> Vec<MemtableCursor> {
-        self.order.runs(self).into_iter().map(|run| MemtableCursor::new(self, run)).collect()
-    }
-
-    /// A cursor over all entries.
-    pub(crate) fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor::new(self, self.order.single_run(self))
     }
 }
 

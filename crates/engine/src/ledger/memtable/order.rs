@@ -12,18 +12,12 @@ use std::sync::{Arc, PoisonError};
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
 
+use super::nodes::{HEAD_PLACE, Nodes};
 use super::pool::MemoryPool;
-use super::{HEAD_PLACE, Memtable};
-use crate::ledger::Entry;
-use crate::ledger::merge::front_of;
-use crate::prefetch::prefetch;
+use crate::ledger::front::front_of;
 
 /// A run is at least this many times as long as the one after it.
 const RUN_RATIO: usize = 2;
-/// The distance ahead of a cursor at which nodes are asked for.
-const PREFETCH_DISTANCE: usize = 8;
-/// A node of usual size reaches this far, in bytes: often into the next line.
-const NODE_REACH: usize = 47;
 
 /// The runs so far.
 #[derive(Default)]
@@ -102,15 +96,15 @@ impl<'a> Items<'a> {
 }
 
 /// Compares two nodes: key ascending, sequence number descending.
-fn compare(memtable: &Memtable, one: u32, other: u32) -> Comparison {
-    let (one, other) = (memtable.node(one), memtable.node(other));
+fn compare(nodes: &Nodes, one: u32, other: u32) -> Comparison {
+    let (one, other) = (nodes.node(one), nodes.node(other));
     one.key().cmp(other.key()).then_with(|| other.sequence().cmp(&one.sequence()))
 }
 
 impl Order {
     /// Runs that hold all entries added so far.
-    pub(super) fn runs(&self, memtable: &Memtable) -> Vec<Arc<[u32]>> {
-        self.update(memtable, |runs| {
+    pub(super) fn runs(&self, nodes: &Nodes) -> Vec<Arc<[u32]>> {
+        self.update(nodes, |runs| {
             runs.len() > 1 && {
                 let (last, before) = (&runs[runs.len() - 1], &runs[runs.len() - 2]);
                 before.len() < RUN_RATIO * last.len()
@@ -119,8 +113,8 @@ impl Order {
     }
 
     /// One run that holds all entries added so far.
-    pub(super) fn single_run(&self, memtable: &Memtable) -> Arc<[u32]> {
-        let runs = self.update(memtable, |runs| runs.len() > 1);
+    pub(super) fn single_run(&self, nodes: &Nodes) -> Arc<[u32]> {
+        let runs = self.update(nodes, |runs| runs.len() > 1);
         runs.into_iter().next().unwrap_or_default()
     }
 
@@ -132,19 +126,19 @@ impl Order {
 
     fn update(
         &self,
-        memtable: &Memtable,
+        nodes: &Nodes,
         is_merge_due: impl Fn(&[Arc<[u32]>]) -> bool,
     ) -> Vec<Arc<[u32]>> {
         let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known: usize = order.runs.iter().map(|run| run.len()).sum();
-        let new = (memtable.entries() as usize).saturating_sub(known);
-        let mut items = Items::new(new, memtable.arena.pool());
+        let new = (nodes.count() as usize).saturating_sub(known);
+        let mut items = Items::new(new, nodes.pool());
         while !items.is_full() {
-            let place = memtable.node(order.last).next().load(Ordering::Acquire);
+            let place = nodes.node(order.last).next().load(Ordering::Acquire);
             if place == HEAD_PLACE {
                 break;
             }
-            let front = front_of(memtable.node(place).key());
+            let front = front_of(nodes.node(place).key());
             items.push(Item { front: ((front >> 64) as u64, front as u64), place });
             order.last = place;
         }
@@ -152,26 +146,26 @@ impl Order {
         if !sorted.is_empty() {
             sorted.sort_unstable_by(|one, other| {
                 let by_front = one.number().cmp(&other.number());
-                by_front.then_with(|| compare(memtable, one.place, other.place))
+                by_front.then_with(|| compare(nodes, one.place, other.place))
             });
             order.runs.push(sorted.iter().map(|item| item.place).collect());
         }
         while is_merge_due(&order.runs) {
             if let (Some(last), Some(before)) = (order.runs.pop(), order.runs.pop()) {
-                order.runs.push(merge(memtable, &before, &last));
+                order.runs.push(merge(nodes, &before, &last));
             }
         }
         order.runs.clone()
     }
 }
 
-fn merge(memtable: &Memtable, one: &[u32], other: &[u32]) -> Arc<[u32]> {
+fn merge(nodes: &Nodes, one: &[u32], other: &[u32]) -> Arc<[u32]> {
     let mut merged = Vec::with_capacity(one.len() + other.len());
     let (mut one, mut other) = (one, other);
     while let (Some((first, one_rest)), Some((second, other_rest))) =
         (one.split_first(), other.split_first())
     {
-        if compare(memtable, *first, *second) == Comparison::Less {
+        if compare(nodes, *first, *second) == Comparison::Less {
             merged.push(*first);
             one = one_rest;
         } else {
@@ -182,67 +176,4 @@ fn merge(memtable: &Memtable, one: &[u32], other: &[u32]) -> Arc<[u32]> {
     merged.extend_from_slice(one);
     merged.extend_from_slice(other);
     merged.into()
-}
-
-/// A place in a run of a memtable that moves over its entries.
-pub(crate) struct MemtableCursor {
-    memtable: Arc<Memtable>,
-    run: Arc<[u32]>,
-    /// Index of the entry; beyond the run if the cursor stands nowhere.
-    index: usize,
-}
-
-impl MemtableCursor {
-    /// A cursor that stands nowhere yet.
-    pub(super) fn new(memtable: &Arc<Memtable>, run: Arc<[u32]>) -> MemtableCursor {
-        let index = run.len();
-        MemtableCursor { memtable: Arc::clone(memtable), run, index }
-    }
-
-    /// The entry that the cursor stands on.
-    #[inline]
-    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
-        self.run.get(self.index).map(|place| self.memtable.node(*place).entry())
-    }
-
-    /// Moves to the first entry.
-    pub(crate) fn seek_first(&mut self) {
-        self.index = 0;
-    }
-
-    /// Moves to the last entry.
-    pub(crate) fn seek_last(&mut self) {
-        self.index = self.run.len().wrapping_sub(1);
-    }
-
-    fn count_below(&self, key: &[u8]) -> usize {
-        self.run.partition_point(|place| self.memtable.node(*place).key() < key)
-    }
-
-    /// Moves to the first entry whose key is not below `key`.
-    pub(crate) fn seek_at_or_after(&mut self, key: &[u8]) {
-        self.index = self.count_below(key);
-    }
-
-    /// Moves to the last entry whose key is below `key`.
-    pub(crate) fn seek_before(&mut self, key: &[u8]) {
-        self.index = self.count_below(key).wrapping_sub(1);
-    }
-
-    /// Moves one entry on; the cursor must stand on one.
-    #[inline]
-    pub(crate) fn next(&mut self) {
-        self.index = self.index.wrapping_add(1);
-        if let Some(place) = self.run.get(self.index.wrapping_add(PREFETCH_DISTANCE)) {
-            let node = self.memtable.arena.address(*place);
-            prefetch(node);
-            prefetch(node.wrapping_add(NODE_REACH));
-        }
-    }
-
-    /// Moves one entry back; the cursor must stand on one.
-    #[inline]
-    pub(crate) fn previous(&mut self) {
-        self.index = self.index.wrapping_sub(1);
-    }
 }

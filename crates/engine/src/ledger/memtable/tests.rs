@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::key_hash;
+use crate::ledger::Kind;
 
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), u32>;
 
@@ -84,7 +85,7 @@ proptest! {
     ) {
         let (memtable, model) = fill(&keys, 1 << 16);
         let place = |entry: Entry<'_>| (entry.key.to_vec(), Reverse(entry.sequence));
-        let mut cursor = memtable.cursor();
+        let mut cursor = MemtableCursor::over_all(&memtable);
         cursor.seek_at_or_after(&pivot);
         let mut upwards = Vec::new();
         while let Some(entry) = cursor.entry() {
@@ -119,7 +120,7 @@ fn runs_stay_few_and_hold_everything_in_order() {
         let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
         memtable.insert(&entry(&key, sequence), key_hash(&key));
         let mut places = Vec::new();
-        let cursors = memtable.cursors();
+        let cursors = MemtableCursor::over_runs(&memtable);
         assert!(cursors.len() <= 12, "{} runs of {sequence} entries", cursors.len());
         if !sequence.is_multiple_of(100) {
             continue;
@@ -161,7 +162,7 @@ fn readers_see_whole_entries_while_a_writer_adds() {
                     }
                     if turn.is_multiple_of(4096) {
                         let mut seen = 0;
-                        for mut cursor in memtable.cursors() {
+                        for mut cursor in MemtableCursor::over_runs(memtable) {
                             cursor.seek_first();
                             while let Some(found) = cursor.entry() {
                                 assert_eq!(found, entry(found.key, found.sequence));

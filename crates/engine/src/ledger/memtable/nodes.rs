@@ -1,0 +1,117 @@
+//! The nodes of a memtable, in memory and linked in the order in which they came.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::arena::Arena;
+use super::node::{Node, node_size_bytes, write_node};
+use super::pool::MemoryPool;
+use crate::ledger::{Entry, Kind, prefetch_to_write};
+
+/// Place of the node before all others; as a link, the end.
+pub(super) const HEAD_PLACE: u32 = 0;
+
+/// Nodes that one writer adds, and any number of readers follow.
+pub(super) struct Nodes {
+    arena: Arena,
+    /// The node that was linked last.
+    last: AtomicU32,
+    count: AtomicU64,
+}
+
+impl Nodes {
+    /// None yet but the one before all others, in an arena for about `size_bytes`.
+    pub(super) fn new(size_bytes: u64, pool: &Arc<MemoryPool>) -> Nodes {
+        let nodes = Nodes {
+            arena: Arena::new(size_bytes, pool),
+            last: AtomicU32::new(HEAD_PLACE),
+            count: AtomicU64::new(0),
+        };
+        let nothing = Entry {
+            key: &[],
+            sequence: 0,
+            kind: Kind::Put,
+            value_length: 0,
+            stored_length: 0,
+            written_at_ms: 0,
+            expires_at_ms: 0,
+            head: &[],
+            value: None,
+        };
+        // SAFETY: nobody else knows of the arena, and the node is written where it was handed out.
+        unsafe {
+            let place = nodes.arena.allocate(node_size_bytes(&nothing));
+            assert_eq!(place, HEAD_PLACE, "the head is the first node");
+            write_node(nodes.arena.pointer(place), &nothing, HEAD_PLACE);
+        }
+        nodes
+    }
+
+    /// The source of their memory.
+    pub(super) fn pool(&self) -> &MemoryPool {
+        self.arena.pool()
+    }
+
+    /// Bytes that they take, their links included.
+    #[inline]
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.arena.size_bytes()
+    }
+
+    /// Bytes of memory, those that no node has yet included.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.arena.memory_bytes()
+    }
+
+    /// The number of those that are linked.
+    #[inline]
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Writes a node for `entry`, whose next older version is at `older`, and returns its place.
+    ///
+    /// # Safety
+    /// One thread at a time, which links it before the next.
+    #[inline]
+    pub(super) unsafe fn write(&self, entry: &Entry<'_>, older: u32) -> u32 {
+        // SAFETY: the caller is the only writer, and the node is written where it was handed out,
+        // before anybody knows of it.
+        unsafe {
+            let size_bytes = node_size_bytes(entry);
+            let place = self.arena.allocate(size_bytes);
+            let pointer = self.arena.pointer(place);
+            write_node(pointer, entry, older);
+            // Where the next node ends, if it is as long: a line that nobody has touched yet.
+            prefetch_to_write(pointer.wrapping_add(2 * size_bytes));
+            place
+        }
+    }
+
+    /// Links the node that was written last behind the others.
+    ///
+    /// # Safety
+    /// The thread that wrote it, and once.
+    #[inline]
+    pub(super) unsafe fn link_last(&self) {
+        let place = self.arena.last_place();
+        // Release: whoever follows the link sees the node as it was written.
+        self.node(self.last.load(Ordering::Relaxed)).next().store(place, Ordering::Release);
+        self.last.store(place, Ordering::Relaxed);
+        self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The node at `place`, which came from a link, or from a slot of the same memtable.
+    #[inline]
+    pub(super) fn node(&self, place: u32) -> Node<'_> {
+        // SAFETY: places come from links and slots, which are stored with release after the node is
+        // written and loaded with acquire; the arena lives as long as `self`.
+        unsafe { Node::new(self.arena.pointer(place)) }
+    }
+
+    /// The address of a node, to be asked for ahead of its use and never to be read.
+    #[inline]
+    pub(super) fn address(&self, place: u32) -> *const u8 {
+        self.arena.address(place)
+    }
+}
