@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pellucid_account::Account;
 
-use crate::documents::DocumentApi;
+use crate::documents::SlowQueries;
 use crate::follow::Traced;
 use crate::keys::Keys;
 use crate::log::Log;
@@ -17,7 +17,7 @@ pub(crate) struct Observer {
     pub(crate) keys: Arc<Keys>,
     pub(crate) traced: Traced,
     pub(crate) followed: FollowFigures,
-    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) slow_queries: Arc<SlowQueries>,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
 }

@@ -417,7 +417,7 @@ impl Parts {
                 keys,
                 traced: Traced::new(options.export.is_some(), options.trace_share),
                 followed: FollowFigures::default(),
-                documents: Arc::clone(&documents),
+                slow_queries: Arc::clone(documents.slow_queries()),
                 log,
                 version: env!("CARGO_PKG_VERSION"),
             }),
@@ -444,7 +444,8 @@ impl Parts {
             admin: AdminApi {
                 observer: Arc::clone(&observer),
                 store: Arc::clone(&entities.store),
-                documents: Arc::clone(&self.documents),
+                cursors: Arc::clone(self.documents.cursors()),
+                memory: self.documents.memory().clone(),
                 cluster: self.cluster.clone(),
                 helper: self.helper.clone(),
                 profiles: self.profiles.clone(),

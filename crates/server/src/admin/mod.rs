@@ -9,6 +9,7 @@ mod trace;
 use std::sync::Arc;
 
 use pellucid_account::{Snapshot, WINDOW_SECONDS_MAX};
+use pellucid_budget::Budget;
 use pellucid_cluster::Cluster;
 use pellucid_embedded::engine_stats;
 use pellucid_http::{Request, ServerGauge};
@@ -17,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Handling};
-use crate::documents::DocumentApi;
+use crate::documents::Cursors;
 use crate::engine_page::document;
 use crate::helper::Helper;
 use crate::metrics::{Figures, page};
@@ -35,7 +36,9 @@ pub(crate) use trace::trace_page;
 pub(crate) struct AdminApi {
     pub(crate) observer: Arc<Observer>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) documents: Arc<DocumentApi>,
+    pub(crate) cursors: Arc<Cursors>,
+    /// The memory of all requests together.
+    pub(crate) memory: Budget,
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) helper: Helper,
     pub(crate) profiles: Profiles,
@@ -110,8 +113,8 @@ pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> Handling {
 /// The metrics, in the text form of Prometheus.
 pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     let (observer, gauge) = (Arc::clone(&api.observer), api.gauge.clone());
-    let (store, documents) = (Arc::clone(&api.store), Arc::clone(&api.documents));
-    let cluster = api.cluster.clone();
+    let (store, cursors) = (Arc::clone(&api.store), Arc::clone(&api.cursors));
+    let (cluster, memory) = (api.cluster.clone(), api.memory.clone());
     Ok(api.helper.page(move || {
         let account = &observer.account;
         let figures = Figures {
@@ -119,8 +122,8 @@ pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
             transport: gauge.stats(),
             store: store.figures(),
             engine: engine_stats(&*store),
-            cursors: documents.cursor_figures(),
-            memory: documents.memory().clone(),
+            cursors: cursors.figures(),
+            memory,
             process: ProcessFigures::now(),
             followed: observer.followed_figures(),
             slow: account.slow(0),

@@ -85,7 +85,7 @@ fn with_key_and_query(request: &RequestView, observer: &Observer) -> Value {
     let mut document = serde_json::to_value(request).unwrap_or_default();
     let hash = request.key_hash.as_deref().and_then(|hash| u64::from_str_radix(hash, 16).ok());
     let key = hash.and_then(|hash| keys.text(hash));
-    let query = observer.documents.slow_queries().of_name(&request.request);
+    let query = observer.slow_queries.of_name(&request.request);
     if let Some(fields) = document.as_object_mut() {
         fields.extend(key.map(|key| ("key".to_owned(), key.into())));
         fields.extend(query.map(|query| ("query".to_owned(), query.shown(keys.are_shown()))));

@@ -19,7 +19,7 @@ use super::authorization::{
 use super::call::Call;
 use super::completion::{Completion, ReplyResult};
 use super::control::Calls;
-use super::cursors::CursorFigures;
+use super::cursors::Cursors;
 use super::memory::RequestMemory;
 use super::pool::Pool;
 use super::query_runner::QueryRunner;
@@ -127,11 +127,11 @@ impl DocumentApi {
         self.memory.budget()
     }
 
-    pub(crate) fn cursor_figures(&self) -> CursorFigures {
-        self.queries.cursors().figures()
+    pub(crate) fn cursors(&self) -> &Arc<Cursors> {
+        self.queries.cursors()
     }
 
-    pub(crate) fn slow_queries(&self) -> &SlowQueries {
+    pub(crate) fn slow_queries(&self) -> &Arc<SlowQueries> {
         self.queries.slow_queries()
     }
 

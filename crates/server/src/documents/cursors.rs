@@ -193,7 +193,7 @@ impl Cursors {
     }
 
     /// The number of cursors, and their memory.
-    pub(super) fn figures(&self) -> CursorFigures {
+    pub(crate) fn figures(&self) -> CursorFigures {
         let cursors = self.table();
         CursorFigures { open: cursors.slots.len(), bytes: cursors.bytes }
     }

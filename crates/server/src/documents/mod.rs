@@ -38,9 +38,9 @@ mod worker_call;
 mod write_request;
 
 pub(crate) use api::DocumentApi;
-pub(crate) use cursors::CursorFigures;
+pub(crate) use cursors::{CursorFigures, Cursors};
 pub(crate) use dispatch::{call, log_in, no_route, preflight};
 pub(crate) use memory::request_memory_default;
 pub(crate) use pool::QUEUED_CALLS_MAX;
 pub use settings::DocumentSettings;
-pub(crate) use slow_queries::SlowQuery;
+pub(crate) use slow_queries::{SlowQueries, SlowQuery};

@@ -50,7 +50,7 @@ pub(crate) struct QueryRunner {
     statements: Statements,
     running: Arc<RunningQueries>,
     cursors: Arc<Cursors>,
-    slow_queries: SlowQueries,
+    slow_queries: Arc<SlowQueries>,
     memory: RequestMemory,
     acknowledgement: Acknowledgement,
     settings: DocumentSettings,
@@ -98,7 +98,7 @@ impl QueryRunner {
             statements: Statements::default(),
             running: Arc::default(),
             cursors: Arc::new(Cursors::new(memory.budget().clone())),
-            slow_queries: SlowQueries::default(),
+            slow_queries: Arc::default(),
             memory: memory.clone(),
             acknowledgement,
             settings: settings.clone(),
@@ -114,7 +114,7 @@ impl QueryRunner {
         &self.cursors
     }
 
-    pub(super) fn slow_queries(&self) -> &SlowQueries {
+    pub(super) fn slow_queries(&self) -> &Arc<SlowQueries> {
         &self.slow_queries
     }
 

@@ -53,7 +53,7 @@ impl SlowLog {
             0 => String::new(),
             hash => observer.keys.text(hash).unwrap_or_else(|| format!("#{hash:016x}")),
         };
-        let query = observer.documents.slow_queries().of_request(facts.request);
+        let query = observer.slow_queries.of_request(facts.request);
         let reason = query.as_ref().map_or("", SlowQuery::reason);
         let trace = context.map(|context| format!("{:032x}", context.trace)).unwrap_or_default();
         observer.log.with(|| {

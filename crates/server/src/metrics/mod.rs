@@ -1,54 +1,26 @@
 //! `GET /metrics`: the account and the figures of transport and store, for Prometheus.
 
+mod family;
+mod figures;
 mod observed;
 mod peers;
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
-use pellucid_account::{
-    Activity, Distribution, InterferenceView, Named, OperationAccount, SlowOperation, Snapshot,
-};
-use pellucid_budget::Budget;
-use pellucid_cluster::PeerView;
-use pellucid_embedded::EngineStats;
-use pellucid_http::{Cut, CutFigures, ServerStats};
+use pellucid_account::{Named, OperationAccount};
+use pellucid_http::{Cut, CutFigures};
 use serde_json::Value;
 
-use crate::documents::CursorFigures;
+use self::family::{family, histogram, kind_of, single};
 use crate::engine_metrics::FAMILIES;
 use crate::engine_page::document;
-use crate::process::ProcessFigures;
 
-/// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own
-/// histograms have borders there, so nothing is rounded.
-const POWERS: std::ops::RangeInclusive<u32> = 9..=34;
+pub(crate) use self::figures::Figures;
+
 /// Phases are shown at every second of them: there are eight times as many.
 const PHASE_POWER_STEP: usize = 2;
 /// The phase whose parts are the store's.
 const EXECUTE: &str = "execute";
-
-/// The figures of the page.
-pub(crate) struct Figures {
-    pub(crate) snapshot: Snapshot,
-    pub(crate) transport: ServerStats,
-    pub(crate) store: Vec<(&'static str, u64)>,
-    pub(crate) engine: Option<EngineStats>,
-    pub(crate) cursors: CursorFigures,
-    /// The memory of all requests together.
-    pub(crate) memory: Budget,
-    pub(crate) process: ProcessFigures,
-    /// Slow requests, and of traced ones those exported and those lost.
-    pub(crate) followed: [u64; 3],
-    /// By operation, without single requests.
-    pub(crate) slow: Vec<SlowOperation>,
-    /// Since the start, and of the last ten minutes.
-    pub(crate) interference: [Vec<InterferenceView>; 2],
-    pub(crate) activity: Activity,
-    /// Of a cluster, the other nodes.
-    pub(crate) peers: Vec<(String, PeerView)>,
-    pub(crate) outcomes: &'static [&'static str],
-    pub(crate) version: &'static str,
-}
 
 /// The page, in Prometheus' text format 0.0.4.
 pub(crate) fn page(figures: &Figures) -> String {
@@ -296,56 +268,4 @@ fn write_info(page: &mut String, figures: &Figures) {
         "pellucid_clock_info{{source=\"{}\",ticks_per_second=\"{}\",accounting=\"{}\"}} 1",
         clock.source, clock.ticks_per_second, figures.snapshot.accounting
     );
-}
-
-/// The kind of a family, which its name tells.
-fn kind_of(name: &str) -> &'static str {
-    if name.ends_with("_total") { "counter" } else { "gauge" }
-}
-
-fn family(page: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-}
-
-fn single(page: &mut String, name: &str, help: &str, value: impl Display) {
-    family(page, name, kind_of(name), help);
-    let _ = writeln!(page, "{name} {value}");
-}
-
-fn histogram(page: &mut String, name: &str, labels: &str, of: &Distribution, step: usize) {
-    let (mut below, mut rows) = (0, of.log2.iter().peekable());
-    for power in POWERS.step_by(step) {
-        let border_ns = 1_u64 << power;
-        while let Some((_, count)) = rows.next_if(|(floor_ns, _)| *floor_ns < border_ns) {
-            below += count;
-        }
-        let border = border_ns as f64 / 1e9;
-        let _ = writeln!(page, "{name}_bucket{{{labels},le=\"{border}\"}} {below}");
-    }
-    let sum = of.mean_ns * of.count as f64 / 1e9;
-    let _ = writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", of.count);
-    let _ = writeln!(page, "{name}_sum{{{labels}}} {sum}");
-    let _ = writeln!(page, "{name}_count{{{labels}}} {}", of.count);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_count_up_to_the_number_of_requests() {
-        let of = Distribution {
-            count: 6,
-            mean_ns: 2_000.0,
-            log2: vec![(256, 1), (512, 2), (4_096, 2), (1 << 40, 1)],
-            ..Distribution::default()
-        };
-        let mut page = String::new();
-        histogram(&mut page, "d", "a=\"b\"", &of, 1);
-        let counts: Vec<&str> = page.lines().filter_map(|line| line.rsplit(' ').next()).collect();
-        assert_eq!(&counts[..5], ["1", "3", "3", "3", "5"]);
-        assert!(page.contains("d_bucket{a=\"b\",le=\"+Inf\"} 6\n"));
-        assert!(page.contains("d_sum{a=\"b\"} 0.000012\n"));
-        assert!(page.ends_with("d_count{a=\"b\"} 6\n"));
-    }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Figures, family};
+use super::family::family;
+use super::figures::Figures;
 
 pub(super) fn write(page: &mut String, figures: &Figures) {
     write_outcomes(page, figures);

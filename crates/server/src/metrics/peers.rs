@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pellucid_cluster::{PeerFigures, PeerState, PeerView};
 
-use super::{family, kind_of};
+use super::family::{family, kind_of};
 
 /// A figure: its name, its description, and its value.
 type Figure = (&'static str, &'static str, fn(&PeerFigures) -> u64);

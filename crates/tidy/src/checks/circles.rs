@@ -8,9 +8,6 @@ use syn::{Item, ItemMod, ItemUse, UseTree, Visibility};
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
-/// Crates with circles that are still to be undone. The list only gets shorter.
-const CIRCULAR: &[&str] = &["server"];
-
 /// A module's path within its crate.
 type Module = Vec<String>;
 
@@ -24,18 +21,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             crates.entry(package).or_default().insert(module, file);
         }
     }
-    let mut findings = Vec::new();
-    for (package, files) in &crates {
-        let circles = circles_of(files);
-        if !CIRCULAR.contains(package) {
-            findings.extend(circles);
-        } else if circles.is_empty() {
-            let what = format!("`{package}` has no circles any more");
-            let path = "crates/tidy/src/checks/circles.rs";
-            findings.push(Finding::new(path, 1, what, "take it out of the list `CIRCULAR`"));
-        }
-    }
-    findings
+    crates.values().flat_map(circles_of).collect()
 }
 
 /// The path of the module that the file is; none for binaries beside a library.
