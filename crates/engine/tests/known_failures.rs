@@ -353,8 +353,9 @@ fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
     assert!(get(&engine, table, b"k").unwrap().is_none());
     assert!(engine.head(table, b"k").unwrap().is_none());
     let all = (Bound::Unbounded, Bound::Unbounded);
-    let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
-    assert!(collect(scan).unwrap().is_empty());
+    let scan = || engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
+    assert!(collect(scan()).unwrap().is_empty());
+    assert!(scan().next_head().unwrap().is_none());
 }
 
 /// 34: as above, where the process died and the clock stepped back before the next one: the records
