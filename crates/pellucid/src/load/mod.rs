@@ -23,7 +23,6 @@ use crate::Failure;
 use crate::printed::{print_document, print_text};
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
-use measured::Run;
 pub(crate) use section::{timeline, verdict};
 pub(crate) use show::time;
 pub(crate) use waterfall::waterfall;
