@@ -23,6 +23,11 @@ pub(crate) fn rate_histogram() -> Histogram<u64> {
         .expect("the bounds are constants that the histogram accepts")
 }
 
+/// Adds a histogram to another one of the same bounds.
+pub(crate) fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
+    sum.add(other).expect("histograms of the same bounds can be added");
+}
+
 /// wrk2 counts in microseconds; the table is made from the same histogram as its own.
 pub(crate) fn in_microseconds(times: &Histogram<u64>) -> Histogram<u64> {
     let mut times_us =

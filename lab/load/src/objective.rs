@@ -86,7 +86,7 @@ impl Objectives {
                     }
                     _ => String::new(),
                 };
-                let lacking = result.response_time.value_at_quantile(*quantile) < value_ns;
+                let lacking = result.times.response.value_at_quantile(*quantile) < value_ns;
                 let was = if lacking { "was at least" } else { "was" };
                 return Err(format!(
                     "{blamed}p{} {was} {:.3} ms, above {:.3} ms",

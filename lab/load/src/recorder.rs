@@ -5,19 +5,18 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
 use crate::error_counts::ErrorCounts;
-use crate::histograms::{rate_histogram, time_histogram};
+use crate::histograms::{add, time_histogram};
 use crate::loss::Loss;
+use crate::rates::RateNotes;
 use crate::samples::{Sample, Samples};
-use crate::silence::Silence;
+use crate::silence::SilenceNotes;
 use crate::source::Acceptance;
+use crate::throughput::ThroughputNotes;
 use crate::timeline::Timeline;
+use crate::times::Times;
 use crate::traces::TraceNotes;
 use crate::watch::Watch;
 use pellucid_client::http::ServerTiming;
-
-/// Seconds for which the throughput is kept apart; later ones are added to the last.
-const MAX_SECONDS: usize = 7 * 86_400;
-const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The notes on one of several operations.
 #[derive(Debug)]
@@ -50,30 +49,16 @@ pub(crate) struct Recorder {
     start: Ticks,
     /// Requests meant to start before this are not recorded in histograms.
     record_from: Ticks,
-    apart: bool,
-    measures_batches: bool,
-    accepted_statuses: Vec<u16>,
-    pub(crate) response_time: Histogram<u64>,
-    pub(crate) service_time: Histogram<u64>,
-    pub(crate) unanswered_time: Histogram<u64>,
-    pub(crate) send_lateness: Histogram<u64>,
-    pub(crate) connection_wait: Histogram<u64>,
-    pub(crate) generator_delay: Histogram<u64>,
-    pub(crate) connect_time: Histogram<u64>,
-    pub(crate) tls_time: Histogram<u64>,
+    scope: Scope,
+    pub(crate) times: Times,
     pub(crate) traces: TraceNotes,
-    pub(crate) request_rates: Histogram<u64>,
+    pub(crate) rates: RateNotes,
     pub(crate) samples: Samples,
     pub(crate) timeline: Timeline,
     interval_end: Ticks,
     pub(crate) operations: Vec<OperationNotes>,
-    last_answer: Ticks,
-    pub(crate) silence: Silence,
-    pub(crate) throughput_per_second: Vec<u64>,
-    second_end: Ticks,
-    second_ticks: u64,
-    last_rate_at: Ticks,
-    last_rate_requests: u64,
+    pub(crate) silence: SilenceNotes,
+    pub(crate) throughput: ThroughputNotes,
     pub(crate) requests: u64,
     /// Requests whose connection broke.
     pub(crate) failed: u64,
@@ -93,40 +78,32 @@ impl OperationNotes {
             service_time: time_histogram(),
         }
     }
+
+    /// Takes in the notes of another thread on the same operation.
+    fn merge(&mut self, other: &OperationNotes) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        add(&mut self.response_time, &other.response_time);
+        add(&mut self.service_time, &other.service_time);
+    }
 }
 
 impl Recorder {
     pub(crate) fn new(clock: Clock, scope: Scope) -> Recorder {
         let expected_ns = scope.expected_ns;
-        let expected_seconds = usize::try_from(expected_ns / NS_PER_SECOND).unwrap_or(MAX_SECONDS);
         Recorder {
             clock,
             start: Ticks::default(),
             record_from: Ticks::default(),
-            apart: scope.apart,
-            measures_batches: scope.measures_batches,
-            accepted_statuses: scope.accepted_statuses,
-            response_time: time_histogram(),
-            service_time: time_histogram(),
-            unanswered_time: time_histogram(),
-            send_lateness: time_histogram(),
-            connection_wait: time_histogram(),
-            generator_delay: time_histogram(),
-            connect_time: time_histogram(),
-            tls_time: time_histogram(),
+            times: Times::new(),
             traces: TraceNotes::new(clock),
-            request_rates: rate_histogram(),
+            rates: RateNotes::new(clock),
             samples: Samples::new(expected_ns),
             timeline: Timeline::new(expected_ns),
             interval_end: Ticks::default(),
             operations: (0..scope.operations).map(|_| OperationNotes::new()).collect(),
-            last_answer: Ticks::default(),
-            silence: Silence::default(),
-            throughput_per_second: Vec::with_capacity(expected_seconds.min(MAX_SECONDS) + 2),
-            second_end: Ticks::default(),
-            second_ticks: clock.ticks(NS_PER_SECOND),
-            last_rate_at: Ticks::default(),
-            last_rate_requests: 0,
+            silence: SilenceNotes::default(),
+            throughput: ThroughputNotes::new(&clock, expected_ns),
             requests: 0,
             failed: 0,
             bytes: 0,
@@ -134,24 +111,24 @@ impl Recorder {
             errors: ErrorCounts::default(),
             sent_again: 0,
             first_error: None,
+            scope,
         }
     }
 
     /// True if of requests that went out at once the last one alone is measured.
     #[inline]
     pub(crate) fn measures_batches(&self) -> bool {
-        self.measures_batches
+        self.scope.measures_batches
     }
 
     /// Sets the zero of all times.
     pub(crate) fn begin(&mut self, start: Ticks, warm_up_ns: u64) {
         self.start = start;
         self.record_from = Ticks(start.0.saturating_add(self.clock.ticks(warm_up_ns)));
-        self.last_rate_at = start;
-        self.throughput_per_second.push(0);
-        self.second_end = Ticks(start.0 + self.second_ticks);
+        self.rates.begin(start);
+        self.throughput.begin(start);
+        self.silence.begin(start);
         self.interval_end = Ticks(start.0 + self.clock.ticks(self.timeline.end_ns()));
-        self.last_answer = start;
     }
 
     /// Notes a whole answer.
@@ -168,30 +145,25 @@ impl Recorder {
         let refused = acceptance == Acceptance::Failed;
         let bad_status = acceptance == Acceptance::ByStatus
             && status >= 400
-            && !self.accepted_statuses.contains(&status);
+            && !self.scope.accepted_statuses.contains(&status);
         self.errors.status += u64::from(bad_status);
         self.errors.check += u64::from(refused);
         if now >= self.interval_end {
             self.next_interval(now);
         }
         self.timeline.answered();
-        self.heard(now, request.sent);
-        while now >= self.second_end {
-            self.next_second();
-        }
-        if let Some(count) = self.throughput_per_second.last_mut() {
-            *count += 1;
-        }
+        self.silence.heard(now, request.sent);
+        self.throughput.answered(now);
         if request.intended < self.record_from || request.is_within_batch {
             return;
         }
         let response_time_ns = self.clock.nanoseconds(now.since(request.intended));
-        self.response_time.saturating_record(response_time_ns);
+        self.times.response.saturating_record(response_time_ns);
         self.timeline.record(response_time_ns);
         let mut service_time_ns = response_time_ns;
-        if self.apart {
+        if self.scope.apart {
             service_time_ns = self.clock.nanoseconds(now.since(request.sent));
-            self.service_time.saturating_record(service_time_ns);
+            self.times.service.saturating_record(service_time_ns);
         }
         let time_offset_ns = self.clock.nanoseconds(now.since(self.start));
         self.samples.add(Sample { time_offset_ns, response_time_ns, service_time_ns });
@@ -209,9 +181,9 @@ impl Recorder {
     pub(crate) fn begun(&mut self, intended: Ticks, free_since: Ticks, now: Ticks) {
         if intended >= self.record_from {
             let wait_ns = self.clock.nanoseconds(free_since.since(intended));
-            self.connection_wait.saturating_record(wait_ns);
+            self.times.connection_wait.saturating_record(wait_ns);
             let delay_ns = self.clock.nanoseconds(now.since(intended.max(free_since)));
-            self.generator_delay.saturating_record(delay_ns);
+            self.times.generator_delay.saturating_record(delay_ns);
         }
     }
 
@@ -219,9 +191,9 @@ impl Recorder {
     /// from the second on, to agree on TLS.
     pub(crate) fn connected(&mut self, [began, open, secure]: [Ticks; 3], tls: bool) {
         if secure >= self.record_from {
-            self.connect_time.saturating_record(self.clock.nanoseconds(secure.since(began)));
+            self.times.connect.saturating_record(self.clock.nanoseconds(secure.since(began)));
             if tls {
-                self.tls_time.saturating_record(self.clock.nanoseconds(secure.since(open)));
+                self.times.tls.saturating_record(self.clock.nanoseconds(secure.since(open)));
             }
         }
     }
@@ -256,44 +228,22 @@ impl Recorder {
         self.timeline.set_backlog(backlog);
     }
 
-    /// Ends a time in which an answer was waited for, since then or since the last one.
-    #[inline]
-    fn heard(&mut self, now: Ticks, waiting_since: Ticks) {
-        let waited = now.since(self.last_answer.max(waiting_since));
-        if waited > self.silence.length_ns {
-            self.silence = Silence { end_ns: now.0, length_ns: waited, at_end_ns: 0 };
-        }
-        self.last_answer = now;
-    }
-
     /// Notes a request that has no answer at the end.
     pub(crate) fn unanswered(&mut self, intended: Ticks, end: Ticks) {
         if intended >= self.record_from {
-            self.unanswered_time.saturating_record(self.clock.nanoseconds(end.since(intended)));
+            self.times.unanswered.saturating_record(self.clock.nanoseconds(end.since(intended)));
         }
     }
 
-    /// Ends the notes: what was counted in ticks becomes nanoseconds. `waiting_since` is when the
-    /// oldest request that is not answered began to wait.
+    /// Ends the notes. `waiting_since` is when the oldest request that is not answered began to
+    /// wait.
     pub(crate) fn finish(&mut self, end: Ticks, waiting_since: Option<Ticks>) {
         if end >= self.interval_end {
             self.next_interval(end);
         }
         self.timeline.finish(self.errors.all());
-        while end > self.second_end && self.throughput_per_second.len() < MAX_SECONDS {
-            self.next_second();
-        }
-        let mut at_end = 0;
-        if let Some(since) = waiting_since {
-            at_end = end.since(self.last_answer.max(since));
-            self.heard(end, since);
-        }
-        let Silence { end_ns: last, length_ns: length, .. } = self.silence;
-        self.silence = Silence {
-            end_ns: self.clock.nanoseconds(last.saturating_sub(self.start.0)),
-            length_ns: self.clock.nanoseconds(length),
-            at_end_ns: self.clock.nanoseconds(at_end),
-        };
+        self.throughput.end(end);
+        self.silence.end(&self.clock, end, waiting_since);
     }
 
     /// Notes how late a request was sent.
@@ -301,29 +251,13 @@ impl Recorder {
     pub(crate) fn sent(&mut self, intended: Ticks, sent: Ticks) {
         if intended >= self.record_from {
             let lateness_ns = self.clock.nanoseconds(sent.since(intended));
-            self.send_lateness.saturating_record(lateness_ns);
+            self.times.send_lateness.saturating_record(lateness_ns);
         }
-    }
-
-    #[cold]
-    fn next_second(&mut self) {
-        if self.throughput_per_second.len() < MAX_SECONDS {
-            self.throughput_per_second.push(0);
-        }
-        self.second_end = Ticks(self.second_end.0 + self.second_ticks);
     }
 
     /// Samples the rate since the last sample.
     pub(crate) fn sample_rate(&mut self, now: Ticks) {
-        let elapsed_ns = self.clock.nanoseconds(now.since(self.last_rate_at));
-        if elapsed_ns == 0 {
-            return;
-        }
-        let answered = u128::from(self.requests - self.last_rate_requests);
-        let rate = answered * u128::from(NS_PER_SECOND) / u128::from(elapsed_ns);
-        self.request_rates.saturating_record(u64::try_from(rate).unwrap_or(u64::MAX));
-        self.last_rate_at = now;
-        self.last_rate_requests = self.requests;
+        self.rates.sample(now, self.requests);
     }
 
     /// Counts the reason for which a socket was given up.
@@ -353,31 +287,16 @@ impl Recorder {
 
     /// Takes in the notes of another thread.
     pub(crate) fn merge(&mut self, other: Recorder) {
-        const SAME: &str = "histograms of the same bounds can be added";
-        self.response_time.add(&other.response_time).expect(SAME);
-        self.service_time.add(&other.service_time).expect(SAME);
-        self.unanswered_time.add(&other.unanswered_time).expect(SAME);
-        self.send_lateness.add(&other.send_lateness).expect(SAME);
-        self.connection_wait.add(&other.connection_wait).expect(SAME);
-        self.generator_delay.add(&other.generator_delay).expect(SAME);
-        self.connect_time.add(&other.connect_time).expect(SAME);
-        self.tls_time.add(&other.tls_time).expect(SAME);
+        self.times.merge(&other.times);
         self.traces.merge(other.traces);
         for (notes, others) in self.operations.iter_mut().zip(&other.operations) {
-            notes.requests += others.requests;
-            notes.errors += others.errors;
-            notes.response_time.add(&others.response_time).expect(SAME);
-            notes.service_time.add(&others.service_time).expect(SAME);
+            notes.merge(others);
         }
         self.timeline.merge(other.timeline);
-        self.silence = self.silence.longer(other.silence);
-        self.request_rates.add(&other.request_rates).expect(SAME);
+        self.silence.merge(&other.silence);
+        self.rates.merge(&other.rates);
         self.samples.merge(other.samples);
-        let seconds = self.throughput_per_second.len().max(other.throughput_per_second.len());
-        self.throughput_per_second.resize(seconds, 0);
-        for (sum, count) in self.throughput_per_second.iter_mut().zip(other.throughput_per_second) {
-            *sum += count;
-        }
+        self.throughput.merge(other.throughput);
         self.requests += other.requests;
         self.failed += other.failed;
         self.bytes += other.bytes;

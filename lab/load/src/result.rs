@@ -8,11 +8,13 @@ use pellucid_clock::WallTime;
 use crate::direct::DirectResult;
 use crate::error::LoadError;
 use crate::error_counts::ErrorCounts;
+use crate::histograms::add;
 use crate::samples::Sample;
 use crate::schedule::Arrivals;
 use crate::script::{FinishedScript, Summary};
 use crate::silence::Silence;
 use crate::timeline::Interval;
+use crate::times::Times;
 use crate::traces::Traces;
 use crate::waits::ProcessorWaits;
 use crate::wrk2_timers::Pacer;
@@ -44,23 +46,19 @@ pub struct OperationResult {
     pub service_time: Histogram<u64>,
 }
 
-/// The outcome of a run.
-///
-/// All histograms are in nanoseconds with three significant digits. Without a rate there is no
-/// intended start other than the send itself: response time and service time are the same then
-/// (unless every request opens a connection first), and the send lateness is empty.
-#[derive(Debug)]
-pub struct LoadResult {
+/// The load as it was offered.
+#[derive(Clone, Debug)]
+pub struct OfferedLoad {
     /// The URL that was loaded.
     pub url: String,
-    /// The time at which the first request was meant to start.
-    pub started: WallTime,
-    /// From then to the end.
-    pub duration: Duration,
     /// Threads.
     pub threads: usize,
     /// Connections.
     pub connections: usize,
+    /// True if connections carried more than one request.
+    pub keep_alive: bool,
+    /// The protocol: `HTTP/1.1` or `HTTP/2`.
+    pub protocol: &'static str,
     /// The rate that was asked for, if it was the same all the time.
     pub rate_per_second: Option<u64>,
     /// True if starts were intended at times that do not depend on answers.
@@ -71,13 +69,37 @@ pub struct LoadResult {
     pub arrivals: Arrivals,
     /// The instrument that decided when they were sent.
     pub pacer: Pacer,
-    /// True if connections carried more than one request.
-    pub keep_alive: bool,
+}
+
+/// A run over time.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Answers in every second of the run.
+    pub throughput_per_second: Vec<u64>,
+    /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
+    pub request_rates: Histogram<u64>,
+    /// The run over time.
+    pub timeline: Vec<Interval>,
+    /// The longest time without any answer while one was waited for.
+    pub silence: Silence,
+    /// Single requests over time, a bounded number.
+    pub samples: Vec<Sample>,
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct LoadResult {
+    /// The load as it was offered.
+    pub load: OfferedLoad,
+    /// The time at which the first request was meant to start.
+    pub started: WallTime,
+    /// From then to the end.
+    pub duration: Duration,
     /// Answered requests.
     pub requests: u64,
     /// Requests that were due or under way and had no answer when the run ended, or whose
     /// connection broke. They are not in the response time, so a high count means that the worst is
-    /// missing there; see [`LoadResult::unanswered_time`].
+    /// missing there; see [`Times::unanswered`].
     pub unanswered: u64,
     /// Bytes received.
     pub bytes: u64,
@@ -92,45 +114,16 @@ pub struct LoadResult {
     pub first_error: Option<String>,
     /// Answers by the first digit of their status, so `[2]` counts 200 to 299.
     pub status_classes: [u64; 10],
-    /// From the intended start to the whole answer: what a user would wait.
-    pub response_time: Histogram<u64>,
-    /// From the actual send to the whole answer: what the server took.
-    pub service_time: Histogram<u64>,
-    /// The waits until the end of the requests that had no answer then, from their intended
-    /// start: the least that they would add to the response time. Those whose connection broke are
-    /// not in it.
-    pub unanswered_time: Histogram<u64>,
-    /// From the intended start to the actual send: how late the generator was, either because the
-    /// connection was still busy or because it did not wake up in time.
-    pub send_lateness: Histogram<u64>,
-    /// Of the send lateness: from the intended start until a connection was free to take it. It
-    /// grows with the server's time and shrinks with more connections.
-    pub connection_wait: Histogram<u64>,
-    /// Of the send lateness: what was the generator's own, from the moment when start and
-    /// connection were there.
-    pub generator_delay: Histogram<u64>,
-    /// The time to open a connection, for those that were opened during the run.
-    pub connect_time: Histogram<u64>,
-    /// Of the connect time: how long it took to agree on TLS.
-    pub tls_time: Histogram<u64>,
+    /// The times of requests and connections.
+    pub times: Times,
+    /// The run over time.
+    pub course: Course,
     /// The ways of some requests, step by step, with what the server told of its part.
     pub traces: Traces,
-    /// The protocol: `HTTP/1.1` or `HTTP/2`.
-    pub protocol: &'static str,
-    /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
-    pub request_rates: Histogram<u64>,
-    /// Answers in every second of the run.
-    pub throughput_per_second: Vec<u64>,
-    /// The run over time.
-    pub timeline: Vec<Interval>,
-    /// The longest time without any answer while one was waited for.
-    pub silence: Silence,
     /// The waits of threads for a processor in the slowest requests.
     pub processor_waits: ProcessorWaits,
     /// Figures by operation, where there are several.
     pub operations: Vec<OperationResult>,
-    /// Single requests over time, a bounded number.
-    pub samples: Vec<Sample>,
     /// The work of each thread.
     pub per_thread: Vec<ThreadResult>,
     /// True if the run ended before its limit: by the caller, a script, or a lack of any progress.
@@ -145,8 +138,8 @@ impl LoadResult {
     /// is above the one that waiting for them would have given.
     #[must_use]
     pub fn response_time_at_least(&self) -> Histogram<u64> {
-        let mut all = self.response_time.clone();
-        all.add(&self.unanswered_time).expect("histograms of the same bounds can be added");
+        let mut all = self.times.response.clone();
+        add(&mut all, &self.times.unanswered);
         all
     }
 
@@ -181,8 +174,8 @@ impl LoadResult {
             requests: self.requests,
             bytes: self.bytes,
             errors: &self.errors,
-            response_time: &self.response_time,
-            request_rates: &self.request_rates,
+            response_time: &self.times.response,
+            request_rates: &self.course.request_rates,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::connection::Opening;
 use crate::control::ThreadControl;
@@ -13,8 +14,8 @@ use crate::maker::{Maker, Requests};
 use crate::options::{Limit, LoadOptions};
 use crate::pool::PoolPlan;
 use crate::progress::Progress;
-use crate::recorder::{Recorder, Scope};
-use crate::result::{LoadResult, OperationResult, ThreadResult};
+use crate::recorder::{OperationNotes, Recorder, Scope};
+use crate::result::{Course, LoadResult, OfferedLoad, OperationResult, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
@@ -217,7 +218,7 @@ fn put_together(
         failure = failure.or(outcome.failure);
         per_thread.push(ThreadResult {
             requests: outcome.recorder.requests,
-            mean_response_time_ns: outcome.recorder.response_time.mean(),
+            mean_response_time_ns: outcome.recorder.times.response.mean(),
             cpu_time: outcome.cpu_time,
         });
         unanswered += outcome.unanswered;
@@ -231,30 +232,20 @@ fn put_together(
         }
     }
     let recorder = sum.expect("a run has at least one thread");
-    let times = &recorder.response_time;
-    let slow_ns = times.value_at_quantile(ProcessorWaits::QUANTILE);
-    let at_ns = [times.lowest_equivalent(slow_ns), times.value_at_quantile(0.99)];
+    let mut times = recorder.times;
+    let response = &times.response;
+    let slow_ns = response.value_at_quantile(ProcessorWaits::QUANTILE);
+    let at_ns = [response.lowest_equivalent(slow_ns), response.value_at_quantile(0.99)];
     let server_waits = measured.server_waits.as_ref();
     let processor_waits = ProcessorWaits::of(&slow, server_waits, at_ns, measured.others_share);
-    let paced = options.is_paced();
-    let apart = paced || !options.keep_alive;
-    let service_time = if apart { recorder.service_time } else { recorder.response_time.clone() };
-    let seconds = measured.duration.as_secs_f64();
-    let offered = options.profile().count_at(seconds * 1e9) / seconds.max(f64::MIN_POSITIVE);
+    if !options.is_paced() && options.keep_alive {
+        times.service = times.response.clone();
+    }
     let names = options.sources.as_deref().map_or_else(Vec::new, |sources| sources.operations());
-    let duration_ns = nanoseconds(measured.duration);
     LoadResult {
-        url: options.target.url().to_owned(),
+        load: offered(options, measured.duration),
         started: measured.started,
         duration: measured.duration,
-        threads: options.threads,
-        connections: options.connections,
-        rate_per_second: options.rate_per_second,
-        paced,
-        offered_per_second: paced.then_some(offered),
-        arrivals: options.arrivals,
-        pacer: options.pacer,
-        keep_alive: options.keep_alive,
         requests: recorder.requests,
         unanswered,
         bytes: recorder.bytes,
@@ -263,37 +254,49 @@ fn put_together(
         direct,
         first_error: recorder.first_error,
         status_classes: recorder.status_classes,
-        response_time: recorder.response_time,
-        service_time,
-        unanswered_time: recorder.unanswered_time,
-        send_lateness: recorder.send_lateness,
-        connection_wait: recorder.connection_wait,
-        generator_delay: recorder.generator_delay,
-        connect_time: recorder.connect_time,
-        tls_time: recorder.tls_time,
+        times,
+        course: Course {
+            throughput_per_second: recorder.throughput.finish(),
+            request_rates: recorder.rates.finish(),
+            timeline: recorder.timeline.into_intervals(nanoseconds(measured.duration)),
+            silence: recorder.silence.finish(),
+            samples: recorder.samples.into_sorted(),
+        },
         traces: recorder.traces.finish(),
-        protocol: if options.http2_streams.is_some() { "HTTP/2" } else { "HTTP/1.1" },
-        request_rates: recorder.request_rates,
-        throughput_per_second: recorder.throughput_per_second,
-        timeline: recorder.timeline.into_intervals(duration_ns),
-        silence: recorder.silence,
         processor_waits,
-        operations: recorder
-            .operations
-            .into_iter()
-            .zip(names)
-            .map(|(notes, name)| OperationResult {
-                name,
-                requests: notes.requests,
-                errors: notes.errors,
-                response_time: notes.response_time,
-                service_time: notes.service_time,
-            })
-            .collect(),
-        samples: recorder.samples.into_sorted(),
+        operations: recorder.operations.into_iter().zip(names).map(result_of).collect(),
         per_thread,
         stopped_early,
         failure,
         script: script.map(|script| script.finish(thread_scripts)),
+    }
+}
+
+/// The load that was offered to the service in a run of this length.
+fn offered(options: &LoadOptions, duration: Duration) -> OfferedLoad {
+    let paced = options.is_paced();
+    let seconds = duration.as_secs_f64();
+    let mean = options.profile().count_at(seconds * 1e9) / seconds.max(f64::MIN_POSITIVE);
+    OfferedLoad {
+        url: options.target.url().to_owned(),
+        threads: options.threads,
+        connections: options.connections,
+        keep_alive: options.keep_alive,
+        protocol: if options.http2_streams.is_some() { "HTTP/2" } else { "HTTP/1.1" },
+        rate_per_second: options.rate_per_second,
+        paced,
+        offered_per_second: paced.then_some(mean),
+        arrivals: options.arrivals,
+        pacer: options.pacer,
+    }
+}
+
+fn result_of((notes, name): (OperationNotes, String)) -> OperationResult {
+    OperationResult {
+        name,
+        requests: notes.requests,
+        errors: notes.errors,
+        response_time: notes.response_time,
+        service_time: notes.service_time,
     }
 }

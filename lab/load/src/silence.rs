@@ -1,5 +1,7 @@
 //! Silence of a server that is waited for.
 
+use pellucid_clock::{Clock, Ticks};
+
 /// The longest time in which no answer came though one was waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
@@ -13,8 +15,59 @@ pub struct Silence {
 
 impl Silence {
     /// The longer one of two threads, and the longer one at the end.
-    pub(crate) fn longer(self, other: Silence) -> Silence {
+    fn longer(self, other: Silence) -> Silence {
         let longest = if other.length_ns > self.length_ns { other } else { self };
         Silence { at_end_ns: self.at_end_ns.max(other.at_end_ns), ..longest }
+    }
+}
+
+/// The notes of one thread on silence.
+#[derive(Debug, Default)]
+pub(crate) struct SilenceNotes {
+    start: Ticks,
+    last_answer: Ticks,
+    /// In ticks of the clock until the end.
+    longest: Silence,
+}
+
+impl SilenceNotes {
+    pub(crate) fn begin(&mut self, start: Ticks) {
+        self.start = start;
+        self.last_answer = start;
+    }
+
+    /// Ends a time in which an answer was waited for, since then or since the last one.
+    #[inline]
+    pub(crate) fn heard(&mut self, now: Ticks, waiting_since: Ticks) {
+        let waited = now.since(self.last_answer.max(waiting_since));
+        if waited > self.longest.length_ns {
+            self.longest = Silence { end_ns: now.0, length_ns: waited, at_end_ns: 0 };
+        }
+        self.last_answer = now;
+    }
+
+    /// Ends the notes: what was counted in ticks becomes nanoseconds. `waiting_since` is when the
+    /// oldest request that is not answered began to wait.
+    pub(crate) fn end(&mut self, clock: &Clock, end: Ticks, waiting_since: Option<Ticks>) {
+        let mut at_end = 0;
+        if let Some(since) = waiting_since {
+            at_end = end.since(self.last_answer.max(since));
+            self.heard(end, since);
+        }
+        let Silence { end_ns: last, length_ns: length, .. } = self.longest;
+        self.longest = Silence {
+            end_ns: clock.nanoseconds(last.saturating_sub(self.start.0)),
+            length_ns: clock.nanoseconds(length),
+            at_end_ns: clock.nanoseconds(at_end),
+        };
+    }
+
+    /// Takes in the notes of another thread; both have ended.
+    pub(crate) fn merge(&mut self, other: &SilenceNotes) {
+        self.longest = self.longest.longer(other.longest);
+    }
+
+    pub(crate) fn finish(self) -> Silence {
+        self.longest
     }
 }

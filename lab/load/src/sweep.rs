@@ -43,13 +43,13 @@ impl SweepPoint {
     #[must_use]
     pub fn of(result: &LoadResult) -> SweepPoint {
         SweepPoint {
-            connections: result.connections,
+            connections: result.load.connections,
             answered_per_second: result.requests_per_second(),
             response_p99_ns: result.response_time_at_least().value_at_quantile(0.99),
-            connection_wait_p99_ns: result.connection_wait.value_at_quantile(0.99),
-            connection_wait_mean_ns: result.connection_wait.mean(),
-            response_mean_ns: result.response_time.mean(),
-            service_p99_ns: result.service_time.value_at_quantile(0.99),
+            connection_wait_p99_ns: result.times.connection_wait.value_at_quantile(0.99),
+            connection_wait_mean_ns: result.times.connection_wait.mean(),
+            response_mean_ns: result.times.response.mean(),
+            service_p99_ns: result.times.service.value_at_quantile(0.99),
             verdict: judge(&Figures::of(result)).verdict,
         }
     }

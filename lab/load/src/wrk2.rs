@@ -58,13 +58,13 @@ pub enum Distributions {
 /// wrk does.
 #[must_use]
 pub fn table(result: &LoadResult, shown: Distributions) -> String {
-    let times_us = in_microseconds(&result.response_time);
-    let paced = result.paced;
+    let times_us = in_microseconds(&result.times.response);
+    let paced = result.load.paced;
     let mut out = String::new();
     if paced {
         calibration(&mut out, result);
     }
-    thread_stats(&mut out, &times_us, &result.request_rates);
+    thread_stats(&mut out, &times_us, &result.course.request_rates);
     match (shown, paced) {
         (Distributions::None, _) => {}
         (_, false) => distribution(&mut out, &times_us),
@@ -72,7 +72,7 @@ pub fn table(result: &LoadResult, shown: Distributions) -> String {
     }
     if paced && shown == Distributions::Both {
         out.push('\n');
-        spectrum(&mut out, &in_microseconds(&result.service_time), UNCORRECTED);
+        spectrum(&mut out, &in_microseconds(&result.times.service), UNCORRECTED);
     }
     summary(&mut out, result);
     out
@@ -212,12 +212,12 @@ pub fn accounts(result: &LoadResult) -> String {
     let (p50, p99, p999, max) = ("p50", "p99", "p99.9", "max");
     line(out, format_args!("  Accounts          {p50:>12}{p99:>12}{p999:>12}{max:>12}"));
     let accounts: [(&str, &Histogram<u64>); 6] = [
-        ("Response time", &result.response_time),
-        ("Service time", &result.service_time),
-        ("Send lateness", &result.send_lateness),
-        ("  connection", &result.connection_wait),
-        ("  generator", &result.generator_delay),
-        ("Connect time", &result.connect_time),
+        ("Response time", &result.times.response),
+        ("Service time", &result.times.service),
+        ("Send lateness", &result.times.send_lateness),
+        ("  connection", &result.times.connection_wait),
+        ("  generator", &result.times.generator_delay),
+        ("Connect time", &result.times.connect),
     ];
     for (name, times) in accounts.iter().filter(|(_, times)| !times.is_empty()) {
         let at = |percentile| format_time_us(times.value_at_percentile(percentile) as f64 / 1e3);
@@ -225,7 +225,7 @@ pub fn accounts(result: &LoadResult) -> String {
         line(out, format_args!("    {name:<16}{p50:>12}{p99:>12}{p999:>12}{max:>12}"));
     }
     // One for each connection is simply under way when the time is up.
-    if result.paced && result.unanswered > result.connections as u64 {
+    if result.load.paced && result.unanswered > result.load.connections as u64 {
         line(out, format_args!("  Unanswered at the end: {}", result.unanswered));
     }
     let (again, left_out) = (result.sent_again, result.errors.left_out);

@@ -38,8 +38,8 @@ fn assert_near(name: &str, client_ns: u64, server_ns: u64) {
 fn assert_all_near(result: &LoadResult, noted: &Histogram<u64>, quantiles: &[f64]) {
     for quantile in quantiles {
         let expected = noted.value_at_quantile(*quantile);
-        assert_near("service", result.service_time.value_at_quantile(*quantile), expected);
-        assert_near("response", result.response_time.value_at_quantile(*quantile), expected);
+        assert_near("service", result.times.service.value_at_quantile(*quantile), expected);
+        assert_near("response", result.times.response.value_at_quantile(*quantile), expected);
     }
 }
 
@@ -50,7 +50,7 @@ fn a_constant_delay_shows_in_every_percentile() {
     assert_eq!((result.requests, result.unanswered), (9_998, 2), "two were under way at the end");
     let noted = noted.lock().unwrap().clone();
     assert_all_near(&result, &noted, &[0.0, 0.01, 0.5, 0.9, 0.99, 0.9999, 1.0]);
-    assert_eq!(result.send_lateness.max(), 0);
+    assert_eq!(result.times.send_lateness.max(), 0);
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn one_percent_at_100_ms_is_found_where_it_is() {
     let noted = noted.lock().unwrap().clone();
     let quantiles = [0.1, 0.5, 0.9, 0.985, 0.989, 0.991, 0.995, 0.999, 1.0];
     assert_all_near(&result, &noted, &quantiles);
-    assert!(result.service_time.value_at_quantile(0.989) < 2 * MS);
-    assert!(result.service_time.value_at_quantile(0.991) >= 99 * MS);
+    assert!(result.times.service.value_at_quantile(0.989) < 2 * MS);
+    assert!(result.times.service.value_at_quantile(0.991) >= 99 * MS);
 }
 
 /// All of the 1,000 requests that were due while the server stood still have waited for it; in the
@@ -80,14 +80,14 @@ fn a_freeze_shows_in_full_in_the_response_time_and_not_in_the_service_time() {
     let result = load(&paced_in(&simulation, 1_000, 2, 5));
     let above = |times: &Histogram<u64>, ms: u64| times.count_between(ms * MS, u64::MAX);
     for (ms, due) in [(100, 900), (250, 750), (500, 500), (750, 250), (990, 10)] {
-        let waited = above(&result.response_time, ms);
+        let waited = above(&result.times.response, ms);
         // What is due after the thaw still waits behind those before it.
         assert!(waited >= due && waited <= due + 60, "{waited} of {due} waited for {ms} ms");
-        assert_eq!(above(&result.service_time, ms), 2);
+        assert_eq!(above(&result.times.service, ms), 2);
     }
-    assert_near("longest", result.response_time.max(), 1_000 * MS);
-    assert_near("longest service", result.service_time.max(), 1_000 * MS);
-    assert_near("lateness", result.send_lateness.max(), 998 * MS);
+    assert_near("longest", result.times.response.max(), 1_000 * MS);
+    assert_near("longest service", result.times.service.max(), 1_000 * MS);
+    assert_near("lateness", result.times.send_lateness.max(), 998 * MS);
     let judgement = judge(&Figures::of(&result));
     assert_eq!(judgement.verdict, Verdict::Stalled, "{judgement:?}");
 }
@@ -101,11 +101,11 @@ fn the_pacing_of_wrk2_adds_its_timer_to_the_latency() {
         load(&LoadOptions { pacer, ..paced_in(&simulation, 1_000, 16, 5) })
     };
     let (exact, wrk2) = (of(Pacer::Exact), of(Pacer::Wrk2));
-    assert_eq!(exact.response_time.value_at_quantile(0.99) / 1_000, 100);
-    assert_near("service", wrk2.service_time.value_at_quantile(0.99), 100_000);
-    let median_ns = wrk2.response_time.value_at_quantile(0.5);
+    assert_eq!(exact.times.response.value_at_quantile(0.99) / 1_000, 100);
+    assert_near("service", wrk2.times.service.value_at_quantile(0.99), 100_000);
+    let median_ns = wrk2.times.response.value_at_quantile(0.5);
     assert!((MS / 2..=MS * 3 / 2).contains(&median_ns), "{median_ns}");
-    assert!(wrk2.response_time.max() < 3 * MS, "{}", wrk2.response_time.max());
+    assert!(wrk2.times.response.max() < 3 * MS, "{}", wrk2.times.response.max());
     let rate = wrk2.requests_per_second();
     assert!((970.0..=1_000.0).contains(&rate), "{rate} of 1,000 requests a second");
     let judgement = judge(&Figures::of(&wrk2));
@@ -124,10 +124,10 @@ fn the_pacing_of_wrk2_catches_up_after_a_freeze() {
     });
     let simulation = Simulation::new(server);
     let result = load(&LoadOptions { pacer: Pacer::Wrk2, ..paced_in(&simulation, 400, 2, 5) });
-    let answered = &result.throughput_per_second;
+    let answered = &result.course.throughput_per_second;
     assert!(answered[1] < 30 && answered[2] > 700, "{answered:?}");
     assert!((380..=420).contains(&answered[3]), "{answered:?}");
-    assert_near("longest", result.response_time.max(), 1_000 * MS);
+    assert_near("longest", result.times.response.max(), 1_000 * MS);
 }
 
 /// The wait for a connection, which no server sees, and the generator's own delay are told apart.
@@ -136,15 +136,15 @@ fn what_the_server_does_not_see_is_told_apart() {
     // One connection, 10 ms each: the second of two that are due together waits for the first.
     let (simulation, _) = noting(|_| Duration::from_millis(10));
     let result = load(&paced_in(&simulation, 80, 1, 5));
-    assert_near("service", result.service_time.value_at_quantile(0.5), 10 * MS);
-    assert_eq!(result.connection_wait.max(), 0, "12.5 ms apart, none has to wait");
+    assert_near("service", result.times.service.value_at_quantile(0.5), 10 * MS);
+    assert_eq!(result.times.connection_wait.max(), 0, "12.5 ms apart, none has to wait");
     let (simulation, _) = noting(|_| Duration::from_millis(10));
     let result = load(&paced_in(&simulation, 200, 1, 5));
-    let waited = result.connection_wait.max() as f64;
-    let mean = result.response_time.mean() - result.service_time.mean();
+    let waited = result.times.connection_wait.max() as f64;
+    let mean = result.times.response.mean() - result.times.service.mean();
     assert!(waited > 2_000.0 * MS as f64, "half of five seconds' requests queue up: {waited}");
-    assert!((result.connection_wait.mean() / mean - 1.0).abs() < 0.01, "{mean}");
-    assert_eq!(result.generator_delay.max(), 0);
+    assert!((result.times.connection_wait.mean() / mean - 1.0).abs() < 0.01, "{mean}");
+    assert_eq!(result.times.generator_delay.max(), 0);
 }
 
 /// Name, the server, what burdens the generator, rate, and what it has to be taken for.
@@ -256,8 +256,8 @@ fn the_verdict_is_right_of_servers_that_change_in_the_middle() {
 fn what_had_no_answer_at_the_end_counts_with_its_wait() {
     let simulation = Simulation::new(from_half(|_| Reply::never()));
     let result = load(&paced_in(&simulation, 1_000, 16, 8));
-    assert!(result.response_time.max() < 2 * MS);
-    let waited = &result.unanswered_time;
+    assert!(result.times.response.max() < 2 * MS);
+    let waited = &result.times.unanswered;
     // The run begins a moment after its server, by whose time half is over.
     assert_eq!((waited.len(), result.unanswered), (4_001, 4_001));
     assert_near("longest", waited.max(), 4_000 * MS);
@@ -286,8 +286,11 @@ fn a_simulated_run_can_be_repeated() {
         load(&paced_in(&simulation, 3_000, 5, 3))
     };
     let (one, two) = (run(), run());
-    assert_eq!(one.response_time, two.response_time);
-    assert_eq!(one.service_time, two.service_time);
-    assert_eq!(one.connection_wait, two.connection_wait);
-    assert_eq!((one.samples, one.timeline), (two.samples, two.timeline));
+    assert_eq!(one.times.response, two.times.response);
+    assert_eq!(one.times.service, two.times.service);
+    assert_eq!(one.times.connection_wait, two.times.connection_wait);
+    assert_eq!(
+        (one.course.samples, one.course.timeline),
+        (two.course.samples, two.course.timeline)
+    );
 }

@@ -21,12 +21,12 @@ fn a_constant_delay_of_the_server_shows_in_every_percentile() {
     let options = against(|_| Reply::ok().after(Duration::from_millis(5)));
     let result = load(&LoadOptions { connections: 2, ..options });
     assert_eq!((result.requests, result.status_classes[2]), (120, 120));
-    assert_eq!((result.response_time.min() / MS, result.response_time.max() / MS), (4, 5));
-    assert_eq!(result.response_time, result.service_time);
-    assert_eq!(result.response_time.len(), result.requests);
-    assert_eq!(result.throughput_per_second.iter().sum::<u64>(), result.requests);
+    assert_eq!((result.times.response.min() / MS, result.times.response.max() / MS), (4, 5));
+    assert_eq!(result.times.response, result.times.service);
+    assert_eq!(result.times.response.len(), result.requests);
+    assert_eq!(result.course.throughput_per_second.iter().sum::<u64>(), result.requests);
     assert_eq!(result.bytes, result.requests * 40);
-    assert!(result.samples.iter().all(|sample| sample.response_time_ns == 5 * MS));
+    assert!(result.course.samples.iter().all(|sample| sample.response_time_ns == 5 * MS));
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn the_warm_up_is_counted_but_not_recorded() {
     };
     let result = load(&options);
     assert_eq!((result.requests, result.unanswered), (40, 0));
-    assert_eq!(result.response_time.len(), 20);
-    assert!(result.response_time.max() < 2 * MS, "{}", result.response_time.max());
+    assert_eq!(result.times.response.len(), 20);
+    assert!(result.times.response.max() < 2 * MS, "{}", result.times.response.max());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_late_answer_is_a_timeout_and_an_answer() {
     let timeout = Duration::from_millis(20);
     let result = load(&LoadOptions { timeout, ..options });
     assert_eq!((result.requests, result.errors.timeout), (6, 6));
-    assert_eq!(result.response_time.max() / MS, 50);
+    assert_eq!(result.times.response.max() / MS, 50);
 }
 
 #[test]

@@ -248,13 +248,13 @@ fn requests_that_are_returned_together_are_pipelined() {
     let mut options = script.options(&server);
     options.limit = Limit::Requests(30);
     let result = load(&options);
-    assert_eq!((result.requests, result.response_time.len()), (30, 30));
+    assert_eq!((result.requests, result.times.response.len()), (30, 30));
     let expected: Vec<String> = (0..30).map(|n| format!("GET /?{} HTTP/1.1", n % 3 + 1)).collect();
     assert_eq!(server.lines(), expected);
     // With `-B`, three that went out at once are one measurement.
     options.measures_batches = true;
     let result = load(&options);
-    assert_eq!((result.requests, result.response_time.len()), (30, 10));
+    assert_eq!((result.requests, result.times.response.len()), (30, 10));
     // Under a rate, three requests take the time of three.
     options.rate_per_second = Some(300);
     options.limit = Limit::Duration(Duration::from_millis(200));
@@ -272,7 +272,7 @@ fn delay_puts_a_pause_before_every_request() {
     };
     let result = load(&options);
     assert_eq!(result.requests, 2 * 12, "of 25 ms each in 300 ms");
-    assert!(result.response_time.max() < 6_000_000, "the pause is not part of the latency");
+    assert!(result.times.response.max() < 6_000_000, "the pause is not part of the latency");
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn an_error_in_the_middle_keeps_what_was_measured() {
     let failure = result.failure.as_ref().unwrap().to_string();
     assert!(failure.contains("test.lua:4: seven"), "{failure}");
     assert!(result.stopped_early && result.requests >= 7, "{}", result.requests);
-    assert_eq!(result.response_time.len(), result.requests);
+    assert_eq!(result.times.response.len(), result.requests);
     result.call_done().unwrap();
     assert_eq!(script.output(), result.requests.to_string());
 }

@@ -66,8 +66,8 @@ fn a_secure_connection_for_each_request_is_part_of_its_time() {
     let options = LoadOptions { keep_alive: false, ..server.options() };
     let result = load(&options);
     assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
-    assert!(result.tls_time.len() >= result.requests && result.tls_time.min() > 0);
-    assert!(result.connect_time.max() >= result.tls_time.max());
+    assert!(result.times.tls.len() >= result.requests && result.times.tls.min() > 0);
+    assert!(result.times.connect.max() >= result.times.tls.max());
     let trace = &result.traces.slowest[0];
     assert!(trace.tls_ns > 0 && trace.tls_ns + trace.connect_ns < trace.response_ns);
 }
@@ -106,7 +106,7 @@ fn http2_is_agreed_on_and_carries_many_requests_at_once() {
     let result = load(&options);
     assert_eq!((result.requests, result.errors.all()), (160, 0), "{:?}", result.first_error);
     assert_eq!(server.most_at_once.load(Ordering::SeqCst), 16);
-    assert_eq!(result.protocol, "HTTP/2");
+    assert_eq!(result.load.protocol, "HTTP/2");
 }
 
 struct Large;

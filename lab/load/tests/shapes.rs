@@ -32,9 +32,9 @@ fn a_connection_for_each_request_is_opened_and_timed() {
         assert_eq!(result.requests, expected);
         assert_eq!(result.errors.all(), 0, "{:?}", result.first_error);
         assert!(opened(&options) >= result.requests, "{} opened", opened(&options));
-        assert!(result.connect_time.len() >= result.requests);
-        assert!(result.response_time.mean() >= result.service_time.mean());
-        assert_eq!(result.service_time.len(), result.requests);
+        assert!(result.times.connect.len() >= result.requests);
+        assert!(result.times.response.mean() >= result.times.service.mean());
+        assert_eq!(result.times.service.len(), result.requests);
     }
 }
 
@@ -66,12 +66,13 @@ fn stages_change_the_rate_and_the_connections() {
         ..against(|_| Reply::ok())
     };
     let result = load(&options);
-    assert!(result.paced && result.rate_per_second.is_none());
+    assert!(result.load.paced && result.load.rate_per_second.is_none());
     assert!(result.requests.abs_diff(40 + 120 + 200) <= 1, "{}", result.requests);
-    let offered = result.offered_per_second.unwrap();
+    let offered = result.load.offered_per_second.unwrap();
     assert!((offered - 300.0).abs() < 1.0, "{offered}");
     assert_eq!(opened(&options), 4);
-    let answered: Vec<u64> = result.timeline.iter().map(|interval| interval.answered).collect();
+    let answered: Vec<u64> =
+        result.course.timeline.iter().map(|interval| interval.answered).collect();
     assert!(answered[..4].iter().sum::<u64>().abs_diff(40) <= 1, "{answered:?}");
 }
 
@@ -84,9 +85,9 @@ fn stages_without_rates_are_a_closed_loop_over_changing_connections() {
         ..against(|_| Reply::ok().after(Duration::from_millis(10)))
     };
     let result = load(&options);
-    let half = result.timeline.len() / 2;
-    let first: u64 = result.timeline[..half].iter().map(|interval| interval.answered).sum();
-    let second: u64 = result.timeline[half..].iter().map(|interval| interval.answered).sum();
+    let half = result.course.timeline.len() / 2;
+    let first: u64 = result.course.timeline[..half].iter().map(|interval| interval.answered).sum();
+    let second: u64 = result.course.timeline[half..].iter().map(|interval| interval.answered).sum();
     assert!(first.abs_diff(50) <= 2, "{first} with one connection");
     // Connections are added at the tick after the stage's beginning, 100 ms at most.
     assert!((235..=302).contains(&second), "{second} with six");
@@ -155,7 +156,7 @@ fn a_description_of_work_is_sent_checked_and_told_apart() {
     let mut rejoined = result.operations[0].response_time.clone();
     rejoined.add(&result.operations[1].response_time).unwrap();
     rejoined.add(&result.operations[2].response_time).unwrap();
-    assert_eq!(rejoined, result.response_time);
+    assert_eq!(rejoined, result.times.response);
 }
 
 /// The schedule goes on after the last request that was asked for; what is due then is nobody's.

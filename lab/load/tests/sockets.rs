@@ -40,12 +40,12 @@ fn a_freeze_shows_in_the_response_time_and_not_in_the_service_time() {
     assert_eq!(result.errors.all(), 0, "{:?}", result.first_error);
     assert!(result.requests > 300, "{}", result.requests);
     // Of 400 requests, 75 were due in the first half of the freeze.
-    let response = result.response_time.value_at_quantile(0.9);
+    let response = result.times.response.value_at_quantile(0.9);
     assert!(response > HALF_NS, "{response} ns of response time at p90");
     // Only the two that were under way have felt it.
-    let service = result.service_time.value_at_quantile(0.9);
+    let service = result.times.service.value_at_quantile(0.9);
     assert!(service < HALF_NS, "{service} ns of service time at p90");
-    assert!(result.response_time.max() < 60_000_000_000);
-    let late = result.send_lateness.value_at_quantile(0.9);
+    assert!(result.times.response.max() < 60_000_000_000);
+    let late = result.times.send_lateness.value_at_quantile(0.9);
     assert!(late > HALF_NS, "{late} ns late at p90: the rest of them waited for a connection");
 }

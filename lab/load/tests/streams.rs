@@ -36,7 +36,7 @@ fn a_closed_loop_keeps_all_streams_busy() {
     let result = load(&options(&Simulation::new(server), 16));
     assert_eq!((result.requests, result.errors.all()), (16 * 50, 0), "{:?}", result.first_error);
     assert_eq!(most.load(Ordering::SeqCst), 16);
-    assert_eq!(result.response_time.max() / MS, 20);
+    assert_eq!(result.times.response.max() / MS, 20);
 }
 
 #[test]
@@ -59,12 +59,16 @@ fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
     };
     let result = run(64);
     assert_eq!((result.requests, result.unanswered, result.errors.all()), (191, 9, 0));
-    assert_eq!((result.connection_wait.max(), result.response_time.max() / MS), (0, 50));
+    assert_eq!((result.times.connection_wait.max(), result.times.response.max() / MS), (0, 50));
     // With two streams, 40 of 200 requests a second go through and the others wait, and it shows.
     let result = run(2);
     assert!((39..=40).contains(&result.requests), "{}", result.requests);
-    assert!(result.connection_wait.max() > 700 * MS, "{}", result.connection_wait.max());
-    assert_eq!(result.service_time.max() / MS, 50);
+    assert!(
+        result.times.connection_wait.max() > 700 * MS,
+        "{}",
+        result.times.connection_wait.max()
+    );
+    assert_eq!(result.times.service.max() / MS, 50);
 }
 
 #[test]

@@ -9,9 +9,9 @@ pub(crate) fn judged(name: impl Into<String>, run: usize, result: &LoadResult) -
     JudgedLoad {
         name: name.into(),
         run,
-        offered_per_second: result.offered_per_second,
+        offered_per_second: result.load.offered_per_second,
         answered_per_second: result.requests_per_second(),
-        p99_ns: Some(result.response_time.value_at_quantile(0.99) as f64),
+        p99_ns: Some(result.times.response.value_at_quantile(0.99) as f64),
         verdict: judgement.verdict.name().to_owned(),
         evidence: judgement.evidence.join(" "),
     }

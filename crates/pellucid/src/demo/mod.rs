@@ -162,7 +162,7 @@ fn restart_sentence(took: Duration) -> String {
 /// A note for the reader if the offered rate was beyond the server.
 fn not_held(loads: &[&Steady]) -> String {
     let held = |load: &&Steady| {
-        let offered = load.result.rate_per_second.unwrap_or(0) as f64;
+        let offered = load.result.load.rate_per_second.unwrap_or(0) as f64;
         load.result.requests_per_second() >= offered * 0.99
     };
     if loads.iter().all(held) {

@@ -16,7 +16,7 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
         Kind::Put | Kind::Fill => ("PUT", "PUT of one entry"),
     };
     let Plan { keys, connections, .. } = plan;
-    let samples = result.samples.iter().map(|sample| Sample {
+    let samples = result.course.samples.iter().map(|sample| Sample {
         offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
         response_time_ns: sample.response_time_ns,
         service_time_ns: sample.service_time_ns,
@@ -27,14 +27,14 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
             "{what} of {VALUE_BYTES} bytes, its key drawn evenly from 1…{keys}, over {connections} \
              connections, each request started on schedule whether the last one was answered or not"
         ),
-        offered_rate_per_second: result.rate_per_second.map(|rate| rate as f64),
+        offered_rate_per_second: result.load.rate_per_second.map(|rate| rate as f64),
         requests: result.requests,
         duration: result.duration,
         errors: Vec::new(),
-        response_time: result.response_time.clone(),
-        service_time: Some(result.service_time.clone()),
-        send_lateness: Some(result.send_lateness.clone()),
-        throughput_per_second: result.throughput_per_second.clone(),
+        response_time: result.times.response.clone(),
+        service_time: Some(result.times.service.clone()),
+        send_lateness: Some(result.times.send_lateness.clone()),
+        throughput_per_second: result.course.throughput_per_second.clone(),
         samples: samples.collect(),
         account: steady.account.clone(),
         timeline: crate::load::timeline(result),

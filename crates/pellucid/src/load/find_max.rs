@@ -194,8 +194,8 @@ fn tell(
     if task.json {
         return Ok(());
     }
-    let rate = result.rate_per_second.unwrap_or(0);
-    let p99 = time(result.response_time.value_at_quantile(0.99));
+    let rate = result.load.rate_per_second.unwrap_or(0);
+    let p99 = time(result.times.response.value_at_quantile(0.99));
     let what = if confirm { "confirm" } else { "try" };
     print_text(&match kept {
         Ok(()) => format!("  {what:<8}{rate:>10}/s  held      p99 {p99}\n"),
@@ -230,9 +230,9 @@ impl Found {
             self.missed_by_others.push((rate, run.judgement.verdict));
         }
         self.trials.push(json!({
-            "rate_per_second": result.rate_per_second,
+            "rate_per_second": result.load.rate_per_second,
             "answered_per_second": result.requests_per_second(),
-            "p99_ns": result.response_time.value_at_quantile(0.99),
+            "p99_ns": result.times.response.value_at_quantile(0.99),
             "confirmation": confirm,
             "held": kept.is_ok(),
             "verdict": run.judgement.verdict.name(),

@@ -48,7 +48,7 @@ impl Outputs {
             let result = &run.result;
             if let Some(path) = &self.hgrm {
                 let path = numbered(path, index, runs.len());
-                outcomes.push(save(&path, hgrm(&result.response_time).as_bytes()));
+                outcomes.push(save(&path, hgrm(&result.times.response).as_bytes()));
             }
             if let Some(path) = &self.hlog {
                 let path = numbered(path, index, runs.len());

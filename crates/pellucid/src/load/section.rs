@@ -14,7 +14,7 @@ pub(super) fn clock() -> ClockFacts {
 
 /// The run over time.
 pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
-    let stretches = result.timeline.iter().map(|interval| Stretch {
+    let stretches = result.course.timeline.iter().map(|interval| Stretch {
         begin_ns: interval.begin_ns,
         length_ns: interval.length_ns,
         answered: interval.answered,
@@ -32,9 +32,8 @@ pub(super) fn of(
     account: Option<&OperationAccount>,
     charts: Vec<Chart>,
 ) -> Section {
-    let LoadResult { connections, threads, .. } = result;
-    let kept = if result.keep_alive { "" } else { ", each request over one of its own" };
-    let starts = match result.offered_per_second {
+    let kept = if result.load.keep_alive { "" } else { ", each request over one of its own" };
+    let starts = match result.load.offered_per_second {
         Some(_) => "requests start on schedule whether the last one was answered or not",
         None => "every connection sends as soon as it has its answer",
     };
@@ -42,29 +41,29 @@ pub(super) fn of(
         Some(_) => "; each request goes to the owner of its key",
         None => "",
     };
-    let samples = result.samples.iter().map(|sample| Sample {
+    let samples = result.course.samples.iter().map(|sample| Sample {
         offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
         response_time_ns: sample.response_time_ns,
         service_time_ns: sample.service_time_ns,
     });
-    let lateness = &result.send_lateness;
+    let lateness = &result.times.send_lateness;
     let kinds = result.errors.by_kind().into_iter().filter(|(_, count)| *count > 0);
     Section {
-        name: counted(*connections, "connection"),
+        name: counted(result.load.connections, "connection"),
         description: format!(
             "{} over {} of {}{kept}; {starts}{ways}",
-            result.url,
-            counted(*connections, "connection"),
-            counted(*threads, "thread"),
+            result.load.url,
+            counted(result.load.connections, "connection"),
+            counted(result.load.threads, "thread"),
         ),
-        offered_rate_per_second: result.offered_per_second,
+        offered_rate_per_second: result.load.offered_per_second,
         requests: result.requests,
         duration: result.duration,
         errors: kinds.map(|(kind, count)| (kind.to_owned(), count)).collect(),
-        response_time: result.response_time.clone(),
-        service_time: Some(result.service_time.clone()),
+        response_time: result.times.response.clone(),
+        service_time: Some(result.times.service.clone()),
         send_lateness: Some(lateness.clone()).filter(|lateness| !lateness.is_empty()),
-        throughput_per_second: result.throughput_per_second.clone(),
+        throughput_per_second: result.course.throughput_per_second.clone(),
         samples: samples.collect(),
         account: account.cloned(),
         timeline: timeline(result),

@@ -102,7 +102,7 @@ fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
 
 /// The objectives are those of every run.
 fn check(task: &Task, run: &Run) -> Result<(), Failure> {
-    let place = || format!("with {} connections", run.result.connections);
+    let place = || format!("with {} connections", run.result.load.connections);
     run.check(task.objectives.as_ref()).map_err(|failure| failure.at(&place()))
 }
 
@@ -162,7 +162,7 @@ fn row(run: &Run) -> String {
 fn distributions(task: &Task, runs: &[Run]) -> String {
     let one = |run: &Run| {
         let table = wrk2::table(&run.result, task.distributions);
-        format!("\n{} connections:\n{table}{}", run.result.connections, run.text())
+        format!("\n{} connections:\n{table}{}", run.result.load.connections, run.text())
     };
     let is_asked = task.distributions != wrk2::Distributions::None;
     let all: String = runs.iter().filter(|_| is_asked).map(one).collect();

@@ -41,7 +41,10 @@ pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Ch
             .to_owned(),
         unit: Unit::Nanoseconds,
         form: Form::Bars {
-            rows: runs.iter().map(|(run, _)| format!("{} connections", run.connections)).collect(),
+            rows: runs
+                .iter()
+                .map(|(run, _)| format!("{} connections", run.load.connections))
+                .collect(),
         },
         series: series.collect(),
         moments: Vec::new(),
@@ -51,9 +54,10 @@ pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Ch
 
 /// The parts of a bar in nanoseconds.
 fn parts(run: &LoadResult, account: Option<&OperationAccount>, with_account: bool) -> Vec<f64> {
-    let service_ns = run.service_time.mean();
-    let connect_ns = if run.keep_alive { 0.0 } else { run.connect_time.mean() };
-    let mut parts = vec![run.connection_wait.mean(), run.generator_delay.mean(), connect_ns];
+    let LoadResult { load, times, .. } = run;
+    let service_ns = times.service.mean();
+    let connect_ns = if load.keep_alive { 0.0 } else { times.connect.mean() };
+    let mut parts = vec![times.connection_wait.mean(), times.generator_delay.mean(), connect_ns];
     let Some(account) = account else {
         // Beside runs with an account, a run without one has no more to tell than this.
         parts.push(service_ns);

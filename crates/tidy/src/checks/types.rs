@@ -15,10 +15,6 @@ const FIELDS_MAX: usize = 20;
 /// Endings of types that may have more fields: each field is a setting.
 const SETTINGS: &[&str] = &["Settings", "Options"];
 
-/// Types that are still to be split, by crate and name: impls in more files, or more fields. The
-/// list only gets shorter.
-const UNSPLIT: &[(&str, &str)] = &[("load", "LoadResult"), ("load", "Recorder")];
-
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
 /// A type of a crate, and the files with its inherent impls.
@@ -37,10 +33,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    let is_spread = |((package, name), files): &(&(&str, String), &BTreeSet<&str>)| {
-        files.len() > FILES_MAX && !UNSPLIT.contains(&(*package, &name[..]))
-    };
-    for ((_, name), files) in impls.iter().filter(is_spread) {
+    for ((_, name), files) in impls.iter().filter(|(_, files)| files.len() > FILES_MAX) {
         let what = format!("inherent impls of `{name}` stand in {} files", files.len());
         let cure = "give each duty a type of its own, with private fields, in a file of its own";
         findings.extend(files.iter().map(|path| Finding::new(path, 1, &what[..], cure)));
@@ -71,8 +64,7 @@ fn look<'a>(
                 let Fields::Named(fields) = &item.fields else { continue };
                 let count = fields.named.len();
                 let is_settings = SETTINGS.iter().any(|ending| name.ends_with(ending));
-                let is_unsplit = UNSPLIT.contains(&(package, &name[..]));
-                if count > FIELDS_MAX && !is_settings && !is_unsplit {
+                if count > FIELDS_MAX && !is_settings {
                     let what = format!("`{name}` has {count} fields, more than {FIELDS_MAX}");
                     let cure = "group those that change together into types of their own";
                     let line = line_of(file, &name);

@@ -57,25 +57,25 @@ impl Figures {
         let seconds = result.duration.as_secs_f64().max(f64::MIN_POSITIVE);
         let busiest = result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64());
         Figures {
-            offered_per_second: result.offered_per_second,
-            rate_varies: result.paced && result.rate_per_second.is_none(),
+            offered_per_second: result.load.offered_per_second,
+            rate_varies: result.load.paced && result.load.rate_per_second.is_none(),
             answered_per_second: result.requests_per_second(),
             requests: result.requests,
             unanswered: result.unanswered,
-            connections: result.connections,
-            backlog: result.timeline.iter().map(|interval| interval.backlog).collect(),
-            interval_ns: result.timeline.first().map_or(0, |interval| interval.length_ns),
+            connections: result.load.connections,
+            backlog: result.course.timeline.iter().map(|interval| interval.backlog).collect(),
+            interval_ns: result.course.timeline.first().map_or(0, |interval| interval.length_ns),
             errors: result.errors,
             errors_at_end: errors_at_end(result),
-            response_mean_ns: result.response_time.mean(),
-            response_p99_ns: result.response_time.value_at_quantile(0.99),
+            response_mean_ns: result.times.response.mean(),
+            response_p99_ns: result.times.response.value_at_quantile(0.99),
             response_p99_at_least_ns: result.response_time_at_least().value_at_quantile(0.99),
-            unanswered_max_ns: result.unanswered_time.max(),
-            service_p90_ns: result.service_time.value_at_quantile(0.9),
-            generator_mean_ns: result.generator_delay.mean(),
-            generator_p99_ns: result.generator_delay.value_at_quantile(0.99),
+            unanswered_max_ns: result.times.unanswered.max(),
+            service_p90_ns: result.times.service.value_at_quantile(0.9),
+            generator_mean_ns: result.times.generator_delay.mean(),
+            generator_p99_ns: result.times.generator_delay.value_at_quantile(0.99),
             cpu_share: busiest.fold(0.0, f64::max) / seconds,
-            silence: result.silence,
+            silence: result.course.silence,
             processor_waits: result.processor_waits,
         }
     }
@@ -83,9 +83,9 @@ impl Figures {
 
 /// Errors in the stretches of which the silence at the end has the greater part.
 fn errors_at_end(result: &LoadResult) -> u64 {
-    let end_ns = result.timeline.last().map_or(0, |last| last.begin_ns + last.length_ns);
-    let begin_ns = end_ns.saturating_sub(result.silence.at_end_ns);
+    let end_ns = result.course.timeline.last().map_or(0, |last| last.begin_ns + last.length_ns);
+    let begin_ns = end_ns.saturating_sub(result.course.silence.at_end_ns);
     let silent = |begin: u64, length: u64| begin + length / 2 >= begin_ns;
-    let silent = result.timeline.iter().filter(|i| silent(i.begin_ns, i.length_ns));
+    let silent = result.course.timeline.iter().filter(|i| silent(i.begin_ns, i.length_ns));
     silent.map(|interval| interval.errors).sum()
 }

@@ -5,7 +5,8 @@ use pellucid_clock::WallTime;
 use super::*;
 use crate::error_counts::ErrorCounts;
 use crate::histograms::{rate_histogram, time_histogram};
-use crate::result::ThreadResult;
+use crate::result::{Course, OfferedLoad, ThreadResult};
+use crate::times::Times;
 use crate::traces::Traces;
 use pellucid_client::http::Target;
 
@@ -23,27 +24,20 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
     request_rates.record(12_000).unwrap();
     let requests = response_time.len();
     LoadResult {
-        url: "http://localhost:8080/".to_owned(),
+        load: OfferedLoad {
+            url: "http://localhost:8080/".to_owned(),
+            threads: 1,
+            connections: 1,
+            keep_alive: true,
+            protocol: "HTTP/1.1",
+            rate_per_second,
+            paced: rate_per_second.is_some(),
+            offered_per_second: rate_per_second.map(|rate| rate as f64),
+            arrivals: crate::Arrivals::Constant,
+            pacer: crate::Pacer::Exact,
+        },
         started: WallTime::from_unix_ms(0),
         duration: std::time::Duration::from_millis(20_001),
-        threads: 1,
-        connections: 1,
-        rate_per_second,
-        paced: rate_per_second.is_some(),
-        offered_per_second: rate_per_second.map(|rate| rate as f64),
-        arrivals: crate::Arrivals::Constant,
-        pacer: crate::Pacer::Exact,
-        keep_alive: true,
-        connection_wait: times(&[]),
-        generator_delay: times(&[]),
-        connect_time: times(&[]),
-        tls_time: times(&[]),
-        traces: Traces::default(),
-        protocol: "HTTP/1.1",
-        timeline: Vec::new(),
-        silence: crate::Silence::default(),
-        processor_waits: crate::ProcessorWaits::default(),
-        operations: Vec::new(),
         requests,
         unanswered: 0,
         bytes: 13_401_000,
@@ -52,13 +46,22 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
         direct: None,
         first_error: None,
         status_classes: [0; 10],
-        service_time: response_time.clone(),
-        unanswered_time: times(&[]),
-        send_lateness: if rate_per_second.is_some() { times(&[(2, 7)]) } else { times(&[]) },
-        response_time,
-        request_rates,
-        throughput_per_second: Vec::new(),
-        samples: Vec::new(),
+        times: Times {
+            service: response_time.clone(),
+            send_lateness: if rate_per_second.is_some() { times(&[(2, 7)]) } else { times(&[]) },
+            response: response_time,
+            ..Times::new()
+        },
+        course: Course {
+            throughput_per_second: Vec::new(),
+            request_rates,
+            timeline: Vec::new(),
+            silence: crate::Silence::default(),
+            samples: Vec::new(),
+        },
+        traces: Traces::default(),
+        processor_waits: crate::ProcessorWaits::default(),
+        operations: Vec::new(),
         per_thread: vec![ThreadResult {
             requests,
             mean_response_time_ns: 2_928_000.0,
@@ -142,7 +145,7 @@ fn an_open_loop_looks_as_in_wrk2() {
 #[test]
 fn the_uncorrected_latency_has_a_block_of_its_own() {
     let mut result = result(Some(10_000), times(&[(1_000, 100)]));
-    result.service_time = times(&[(54, 100)]);
+    result.times.service = times(&[(54, 100)]);
     let text = table(&result, Distributions::Both);
     let rule = "-".repeat(58);
     let blocks: Vec<&str> = text.split(&format!("{rule}\n")).collect();

@@ -38,7 +38,7 @@ pub(super) fn time_share(row: &Row) -> f64 {
 pub(super) fn of(row: &Row) -> Option<Beside> {
     let seconds = row.result.duration.as_secs_f64();
     let mut slowest = vec![0_u64; STRETCHES];
-    for sample in &row.result.samples {
+    for sample in &row.result.course.samples {
         let due_ns = sample.time_offset_ns.saturating_sub(sample.response_time_ns);
         let place = due_ns as f64 / 1e9 / seconds * STRETCHES as f64;
         let stretch = &mut slowest[(place as usize).min(STRETCHES - 1)];

@@ -120,7 +120,7 @@ fn overload(measured: &EntityRun) -> Chart {
         let [mean, greatest] = original::overload_ns(work).map(Some);
         let name = |what: &str| format!("{}, {what}", work.title());
         [
-            (name("mean"), of(&|row| row.result.response_time.mean(), mean)),
+            (name("mean"), of(&|row| row.result.times.response.mean(), mean)),
             (name("p50"), of(&|row| row.at(0.5), None)),
             (name("p99"), of(&|row| row.at(0.99), None)),
             (name("greatest"), of(&|row| row.at(1.0), greatest)),
@@ -332,7 +332,7 @@ fn histogram(measured: &EntityRun, work: Work) -> Chart {
 
 fn jitter(row: &Row) -> Vec<Chart> {
     let engine = row.engine.name();
-    let samples = row.result.samples.iter().map(|sample| Sample {
+    let samples = row.result.course.samples.iter().map(|sample| Sample {
         offset_ns: sample.time_offset_ns.saturating_sub(sample.response_time_ns),
         response_time_ns: sample.response_time_ns,
         service_time_ns: sample.service_time_ns,

@@ -33,7 +33,7 @@ impl<'a> Loads<'a> {
 
     /// The response times of all runs, in nanoseconds.
     pub(super) fn times(&self) -> Histogram<u64> {
-        self.sum_of(|row| &row.result.response_time)
+        self.sum_of(|row| &row.result.times.response)
     }
 
     /// The same by the pacing of wrk2.

@@ -98,7 +98,7 @@ pub(super) struct Row {
 impl Row {
     /// The response time at a quantile, in nanoseconds.
     pub(super) fn at(&self, quantile: f64) -> f64 {
-        self.result.response_time.value_at_quantile(quantile) as f64
+        self.result.times.response.value_at_quantile(quantile) as f64
     }
 
     /// Processor time of the server by request, in nanoseconds.
@@ -192,7 +192,7 @@ impl Running {
             rate,
             judged: judged(name, run, &result),
             closed,
-            by_wrk2: by_wrk2.response_time,
+            by_wrk2: by_wrk2.times.response,
             result,
             spans: window.spans(&self.jobs),
             window,

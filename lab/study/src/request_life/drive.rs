@@ -170,7 +170,7 @@ impl RequestSource for Source {
 }
 
 fn client_side(result: &LoadResult) -> Distribution {
-    let histogram = &result.service_time;
+    let histogram = &result.times.service;
     let quantile = |quantile: f64| histogram.value_at_quantile(quantile);
     let mut log2: Vec<(u64, u64)> = Vec::new();
     for step in histogram.iter_recorded() {
