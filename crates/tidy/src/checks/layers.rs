@@ -6,9 +6,9 @@ use crate::tree::{File, Tree};
 
 /// The crates from the lowest up. A crate may depend on those before it.
 const ORDER: &[&str] = &[
-    "clock", "budget", "thread", "account", "io", "value", "aql", "topology", "client", "engine",
-    "store", "embedded", "cql", "rocksdb", "cluster", "sharded", "document", "http", "profile",
-    "report", "server", "load", "study", "pellucid", "tidy",
+    "clock", "budget", "thread", "account", "io", "value", "parquet", "aql", "topology", "client",
+    "engine", "store", "embedded", "cql", "rocksdb", "cluster", "sharded", "document", "http",
+    "profile", "report", "server", "load", "study", "pellucid", "tidy",
 ];
 
 /// What a crate must know nothing of although it comes before it.

@@ -1,0 +1,101 @@
+//! Forms of the values of a column that is read.
+
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
+use parquet::schema::types::ColumnDescriptor;
+
+/// A form of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Bytes,
+    Text,
+    Json,
+    Boolean,
+    Integer,
+    Unsigned,
+    Double,
+    Day,
+    Moment { per_second: u32, is_utc: bool },
+}
+
+impl Form {
+    /// The form of a column's values. An error names the column and a type that is not taken.
+    pub(crate) fn of(column: &ColumnDescriptor) -> Result<Form, String> {
+        let name = column.name();
+        if column.max_rep_level() > 0 || column.path().parts().len() > 1 {
+            return Err(nested(name));
+        }
+        let (physical, converted) = (column.physical_type(), column.converted_type());
+        let form = match column.logical_type_ref() {
+            Some(logical) => of_logical(physical, logical),
+            None => of_converted(physical, converted),
+        };
+        form.ok_or_else(|| {
+            let logical = column.logical_type_ref().map(|logical| format!("{logical:?}"));
+            let told = logical.unwrap_or_else(|| converted.to_string());
+            let cure = "cast it to a text, a number, a boolean, a timestamp or bytes";
+            format!("the column `{name}` has a type that is not taken ({physical}, {told}): {cure}")
+        })
+    }
+}
+
+/// The refusal of a column that is no list of single values.
+pub(crate) fn nested(name: &str) -> String {
+    format!(
+        "the column `{name}` is nested, as lists, maps and structs are, which is not taken: write \
+         it as a text of JSON"
+    )
+}
+
+fn of_logical(physical: Physical, logical: &LogicalType) -> Option<Form> {
+    match (physical, logical) {
+        (Physical::BYTE_ARRAY, LogicalType::String | LogicalType::Enum) => Some(Form::Text),
+        (Physical::BYTE_ARRAY, LogicalType::Json) => Some(Form::Json),
+        (Physical::INT32 | Physical::INT64, LogicalType::Integer(integer)) => {
+            Some(if integer.is_signed { Form::Integer } else { Form::Unsigned })
+        }
+        (Physical::INT32, LogicalType::Date) => Some(Form::Day),
+        (Physical::INT64, LogicalType::Timestamp(timestamp)) => {
+            let per_second = match timestamp.unit {
+                TimeUnit::MILLIS => 1_000,
+                TimeUnit::MICROS => 1_000_000,
+                TimeUnit::NANOS => 1_000_000_000,
+            };
+            Some(Form::Moment { per_second, is_utc: timestamp.is_adjusted_to_u_t_c })
+        }
+        // A column in which no row has a value.
+        (_, LogicalType::Unknown) => plain(physical),
+        _ => None,
+    }
+}
+
+/// The form by the older way to tell it.
+fn of_converted(physical: Physical, converted: ConvertedType) -> Option<Form> {
+    let moment = |per_second| Some(Form::Moment { per_second, is_utc: true });
+    match (physical, converted) {
+        (_, ConvertedType::NONE) => plain(physical),
+        (Physical::BYTE_ARRAY, ConvertedType::UTF8 | ConvertedType::ENUM) => Some(Form::Text),
+        (Physical::BYTE_ARRAY, ConvertedType::JSON) => Some(Form::Json),
+        (Physical::INT32, ConvertedType::DATE) => Some(Form::Day),
+        (Physical::INT64, ConvertedType::TIMESTAMP_MILLIS) => moment(1_000),
+        (Physical::INT64, ConvertedType::TIMESTAMP_MICROS) => moment(1_000_000),
+        (Physical::INT32, ConvertedType::INT_8 | ConvertedType::INT_16 | ConvertedType::INT_32)
+        | (Physical::INT64, ConvertedType::INT_64) => Some(Form::Integer),
+        (
+            Physical::INT32,
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32,
+        )
+        | (Physical::INT64, ConvertedType::UINT_64) => Some(Form::Unsigned),
+        _ => None,
+    }
+}
+
+/// The form of what is told by nothing else.
+fn plain(physical: Physical) -> Option<Form> {
+    match physical {
+        Physical::BOOLEAN => Some(Form::Boolean),
+        Physical::INT32 | Physical::INT64 => Some(Form::Integer),
+        Physical::FLOAT | Physical::DOUBLE => Some(Form::Double),
+        Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => Some(Form::Bytes),
+        Physical::INT96 => None,
+    }
+}

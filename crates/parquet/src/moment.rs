@@ -1,0 +1,98 @@
+//! Moments and days, as ISO 8601 writes them.
+
+use std::fmt::Write;
+
+const DAY_SECONDS: i64 = 86_400;
+/// Years that have four digits.
+const YEARS: std::ops::RangeInclusive<i64> = 0..=9_999;
+
+/// A moment in ticks since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    ticks: i64,
+    per_second: u32,
+    /// It is of universal time, and not of some place's.
+    is_utc: bool,
+}
+
+impl Moment {
+    /// A moment of universal time, in milliseconds since 1970.
+    pub fn of_unix_ms(ms: i64) -> Moment {
+        Moment { ticks: ms, per_second: 1_000, is_utc: true }
+    }
+
+    pub(crate) fn new(ticks: i64, per_second: u32, is_utc: bool) -> Moment {
+        Moment { ticks, per_second, is_utc }
+    }
+
+    /// Milliseconds since 1970, if they are whole.
+    pub fn unix_ms(self) -> Option<i64> {
+        let per_ms = i64::from(self.per_second / 1_000);
+        (self.ticks % per_ms == 0).then_some(self.ticks / per_ms)
+    }
+
+    /// The text, as `2026-01-31T12:00:00.000Z`; nothing beyond the years of four digits.
+    pub(crate) fn text(self) -> Option<String> {
+        let per_second = i64::from(self.per_second);
+        let seconds = self.ticks.div_euclid(per_second);
+        let mut text = day_text(seconds.div_euclid(DAY_SECONDS))?;
+        let second = seconds.rem_euclid(DAY_SECONDS);
+        let (hours, minutes) = (second / 3_600, second / 60 % 60);
+        let (fraction, places) = (self.ticks.rem_euclid(per_second), self.per_second.ilog10());
+        // Writing to memory cannot fail.
+        let _ = write!(text, "T{hours:02}:{minutes:02}:{:02}", second % 60);
+        let _ = write!(text, ".{fraction:0places$}", places = places as usize);
+        text += if self.is_utc { "Z" } else { "" };
+        Some(text)
+    }
+}
+
+/// The text of a day since 1970, as `2026-01-31`; nothing beyond the years of four digits.
+pub(crate) fn day_text(day: i64) -> Option<String> {
+    // Years begin in March here, so that the day that some have and others not is their last; the
+    // calendar repeats itself every 400 years, which have 146,097 days.
+    let since = day + 719_468;
+    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let of_era_years = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * of_era_years + of_era_years / 4 - of_era_years / 100);
+    let month_since_march = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month_since_march + 2) / 5 + 1;
+    let month = (month_since_march + 2) % 12 + 1;
+    let year = era * 400 + of_era_years + i64::from(month <= 2);
+    YEARS.contains(&year).then(|| format!("{year:04}-{month:02}-{date:02}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_of_the_calendar() {
+        for (day, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_483, "2026-01-30"),
+            (-719_528, "0000-01-01"),
+            (2_932_896, "9999-12-31"),
+        ] {
+            assert_eq!(day_text(day).as_deref(), Some(text));
+        }
+        for day in [-719_529, 2_932_897, i64::from(i32::MAX), i64::from(i32::MIN)] {
+            assert_eq!(day_text(day), None);
+        }
+    }
+
+    #[test]
+    fn moments_have_as_many_places_as_their_ticks() {
+        let text = |ticks, per_second, is_utc| Moment::new(ticks, per_second, is_utc).text();
+        assert_eq!(text(-1, 1_000, true).unwrap(), "1969-12-31T23:59:59.999Z");
+        assert_eq!(text(3_723_000_004, 1_000_000, false).unwrap(), "1970-01-01T01:02:03.000004");
+        assert_eq!(text(1, 1_000_000_000, true).unwrap(), "1970-01-01T00:00:00.000000001Z");
+        assert_eq!(text(i64::MAX, 1_000, true), None);
+        assert_eq!(Moment::new(5_000_000, 1_000_000_000, true).unix_ms(), Some(5));
+        assert_eq!(Moment::new(5_000_001, 1_000_000_000, true).unix_ms(), None);
+        assert_eq!(Moment::of_unix_ms(-7).unix_ms(), Some(-7));
+    }
+}

@@ -1,0 +1,220 @@
+//! Structures of Thrift's compact protocol, in which Parquet describes itself.
+//!
+//! Only as much as is needed to look at a description before the library trusts it.
+
+/// Structures within structures that are passed over.
+const DEPTH_MAX: u8 = 32;
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+
+/// Why bytes are no structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// They end within it.
+    Short,
+    Malformed,
+}
+
+/// A field of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) id: i16,
+    kind: u8,
+}
+
+impl Field {
+    /// Its value, if that is true or false.
+    pub(crate) fn boolean(self) -> Option<bool> {
+        matches!(self.kind, TRUE | FALSE).then_some(self.kind == TRUE)
+    }
+}
+
+/// Bytes that are read from their beginning.
+pub(crate) struct Thrift<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Thrift<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Thrift<'a> {
+        Thrift { rest: bytes }
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Reads a structure. `take` reads the value of a field and says so; those that it leaves are
+    /// passed over.
+    pub(crate) fn structure(
+        &mut self,
+        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, Flaw>,
+    ) -> Result<(), Flaw> {
+        self.structure_within(DEPTH_MAX, take)
+    }
+
+    fn structure_within(
+        &mut self,
+        depth: u8,
+        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, Flaw>,
+    ) -> Result<(), Flaw> {
+        let mut last = 0_i16;
+        loop {
+            let begin = self.byte()?;
+            if begin == 0 {
+                return Ok(());
+            }
+            let id = match i16::from(begin >> 4) {
+                0 => i16::try_from(self.integer()?).map_err(|_| Flaw::Malformed)?,
+                more => last.checked_add(more).ok_or(Flaw::Malformed)?,
+            };
+            last = id;
+            let field = Field { id, kind: begin & 0xf };
+            if !take(self, field)? && field.boolean().is_none() {
+                self.pass(field.kind, depth)?;
+            }
+        }
+    }
+
+    /// The number of elements of a list of structures.
+    pub(crate) fn list_of_structures(&mut self) -> Result<usize, Flaw> {
+        match self.list()? {
+            (STRUCT, count) => Ok(count),
+            _ => Err(Flaw::Malformed),
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn integer(&mut self) -> Result<i64, Flaw> {
+        let raw = self.varint()?;
+        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+    }
+
+    /// A whole number that is a size.
+    pub(crate) fn size(&mut self) -> Result<u32, Flaw> {
+        u32::try_from(self.integer()?).map_err(|_| Flaw::Malformed)
+    }
+
+    pub(crate) fn binary(&mut self) -> Result<&'a [u8], Flaw> {
+        let length = usize::try_from(self.varint()?).map_err(|_| Flaw::Malformed)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Flaw::Short)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn byte(&mut self) -> Result<u8, Flaw> {
+        let (byte, rest) = self.rest.split_first().ok_or(Flaw::Short)?;
+        self.rest = rest;
+        Ok(*byte)
+    }
+
+    fn varint(&mut self) -> Result<u64, Flaw> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Flaw::Malformed)
+    }
+
+    /// The kind and number of a list's elements.
+    fn list(&mut self) -> Result<(u8, usize), Flaw> {
+        let begin = self.byte()?;
+        let count = match begin >> 4 {
+            0xf => usize::try_from(self.varint()?).map_err(|_| Flaw::Malformed)?,
+            few => usize::from(few),
+        };
+        Ok((begin & 0xf, count))
+    }
+
+    /// Passes over a value.
+    fn pass(&mut self, kind: u8, depth: u8) -> Result<(), Flaw> {
+        let depth = depth.checked_sub(1).ok_or(Flaw::Malformed)?;
+        match kind {
+            TRUE | FALSE | BYTE => drop(self.byte()?),
+            4..=6 => drop(self.varint()?),
+            DOUBLE => self.rest = self.rest.get(8..).ok_or(Flaw::Short)?,
+            BINARY => drop(self.binary()?),
+            LIST | SET => {
+                let (kind, count) = self.list()?;
+                for _ in 0..count {
+                    self.pass(kind, depth)?;
+                }
+            }
+            MAP => {
+                let count = self.varint()?;
+                let kinds = if count > 0 { self.byte()? } else { 0 };
+                for _ in 0..count {
+                    self.pass(kinds >> 4, depth)?;
+                    self.pass(kinds & 0xf, depth)?;
+                }
+            }
+            STRUCT => self.structure_within(depth, &mut |_, _| Ok(false))?,
+            _ => return Err(Flaw::Malformed),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the fields, all of which are passed over.
+    fn passed(bytes: &[u8]) -> Result<Vec<i16>, Flaw> {
+        let mut ids = Vec::new();
+        let mut thrift = Thrift::new(bytes);
+        thrift.structure(&mut |_, field| {
+            ids.push(field.id);
+            Ok(false)
+        })?;
+        Ok(ids)
+    }
+
+    #[test]
+    fn fields_of_every_kind_are_passed_over() {
+        let bytes = [
+            &[0x11][..],
+            &[0x12],
+            &[0x13, 0xff],
+            &[0x15, 0x80, 0x01],
+            &[0x17, 1, 2, 3, 4, 5, 6, 7, 8],
+            &[0x18, 2, b'a', b'b'],
+            &[0x19, 0x21, 1, 2],
+            &[0x1b, 1, 0x85, 1, b'k', 4],
+            &[0x1b, 0],
+            &[0x1c, 0x15, 2, 0],
+            &[0x05, 0x28, 2],
+            &[0],
+        ];
+        let bytes = bytes.concat();
+        assert_eq!(passed(&bytes).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20]);
+        for end in 0..bytes.len() {
+            assert_eq!(passed(&bytes[..end]), Err(Flaw::Short), "{end}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_structure_is_refused() {
+        let deep = [[0x1c; 100], [0; 100]].concat();
+        let lists = [&[0x19][..], &[0x19; 100]].concat();
+        let long = [&[0x15][..], &[0xff; 10], &[0]].concat();
+        for bytes in [&deep[..], &lists, &long, &[0x1f, 0], &[0x10, 0]] {
+            assert_eq!(passed(bytes), Err(Flaw::Malformed), "{bytes:?}");
+        }
+        // A list that says that it has more than there is.
+        assert_eq!(passed(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 2]), Err(Flaw::Short));
+        assert_eq!(Thrift::new(&[3]).size(), Err(Flaw::Malformed));
+    }
+}

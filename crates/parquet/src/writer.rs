@@ -1,0 +1,205 @@
+//! Files of rows.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, GzipLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+
+use crate::cell::Cell;
+use crate::column::{Column, Kind, check_names};
+use crate::guard::{failed, guarded};
+use crate::pages::PAGE_BYTES_MAX;
+
+/// Rows of a row group.
+const GROUP_ROWS_MAX: usize = 100_000;
+/// Bytes of a row group, but for one of a single row.
+const GROUP_BYTES_MAX: usize = 64 << 20;
+/// Bytes that a cell may have: with what stands around it, a page that is read again.
+const CELL_BYTES_MAX: usize = PAGE_BYTES_MAX as usize - (1 << 20);
+/// Values that are written at once, behind which a page may end.
+const BATCH_VALUES: usize = 64;
+/// The effort of the compression, whose checksums tell damaged pages.
+const GZIP_LEVEL: u32 = 1;
+
+/// Makes a file of rows, as bytes that follow one another. One row group is in memory.
+pub struct Writer {
+    columns: Vec<Column>,
+    /// The values of each column in the present row group.
+    buffers: Vec<Buffer>,
+    rows: usize,
+    bytes: usize,
+    /// Rows of the row groups before.
+    rows_before: u64,
+    file: SerializedFileWriter<Vec<u8>>,
+}
+
+impl Writer {
+    /// Begins a file with these columns.
+    ///
+    /// # Errors
+    /// If two have one name, or the library refuses them.
+    pub fn new(columns: Vec<Column>) -> Result<Writer, String> {
+        check_names(columns.iter().map(|column| &column.name))?;
+        let file = guarded(|| {
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::GZIP(GzipLevel::try_new(GZIP_LEVEL)?))
+                .set_write_batch_size(BATCH_VALUES)
+                .set_created_by(concat!("pellucid ", env!("CARGO_PKG_VERSION")).to_owned());
+            let table = Column::table(&columns)?;
+            SerializedFileWriter::new(Vec::new(), table, Arc::new(properties.build()))
+        })?;
+        let buffers = columns.iter().map(|column| Buffer::of(column.kind)).collect();
+        Ok(Writer { columns, buffers, rows: 0, bytes: 0, rows_before: 0, file })
+    }
+
+    /// Adds a row, which has a cell for each column.
+    ///
+    /// # Errors
+    /// If a cell is not of its column's kind, is missing where it must not be, or is too large: a
+    /// text that names the column and the row. There is no going on behind it.
+    pub fn add(&mut self, cells: &[Cell<'_>]) -> Result<(), String> {
+        let bytes: usize = cells.iter().map(bytes_of).sum();
+        if self.rows >= GROUP_ROWS_MAX || self.rows > 0 && self.bytes + bytes > GROUP_BYTES_MAX {
+            self.end_group()?;
+        }
+        let row = self.rows_before + self.rows as u64 + 1;
+        if cells.len() != self.columns.len() {
+            return Err(format!("row {row}: it has {} cells", cells.len()));
+        }
+        let columns = self.columns.iter().zip(&mut self.buffers);
+        for ((column, buffer), cell) in columns.zip(cells) {
+            let what = match cell {
+                Cell::Missing if column.is_required => "it is missing",
+                cell if bytes_of(cell) > CELL_BYTES_MAX => "it is too large for Parquet",
+                cell if buffer.add(cell) => continue,
+                _ => "it is of another kind than the column",
+            };
+            return Err(format!("row {row}: column `{}`: {what}", column.name));
+        }
+        self.rows += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// The bytes of the file behind those that were taken before.
+    ///
+    /// # Errors
+    /// None that a caller can bring about.
+    pub fn take(&mut self) -> Result<Vec<u8>, String> {
+        guarded(|| {
+            self.file.flush()?;
+            Ok(take(self.file.inner_mut()))
+        })
+    }
+
+    /// Ends the file, and gives its last bytes.
+    ///
+    /// # Errors
+    /// If the library refuses what was added.
+    pub fn end(mut self) -> Result<Vec<u8>, String> {
+        self.end_group()?;
+        guarded(|| self.file.into_inner())
+    }
+
+    fn end_group(&mut self) -> Result<(), String> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let Writer { file, buffers, .. } = self;
+        guarded(|| {
+            let mut group = file.next_row_group()?;
+            for buffer in buffers {
+                let column = group.next_column()?.ok_or_else(|| failed("it lacks a column"))?;
+                buffer.write(column)?;
+            }
+            group.close().map(drop)
+        })?;
+        self.rows_before += take(&mut self.rows) as u64;
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+fn bytes_of(cell: &Cell<'_>) -> usize {
+    match cell {
+        Cell::Bytes(bytes) | Cell::Json(bytes) => bytes.len(),
+        Cell::Text(text) => text.len(),
+        _ => size_of::<u64>(),
+    }
+}
+
+/// Values of a column.
+struct Buffer {
+    kind: Kind,
+    values: Stored,
+    /// A level for each row: one if it has a value.
+    levels: Vec<i16>,
+}
+
+/// Values as they are stored.
+enum Stored {
+    Bytes(Vec<ByteArray>),
+    Boolean(Vec<bool>),
+    Integer(Vec<i64>),
+    Double(Vec<f64>),
+}
+
+impl Buffer {
+    fn of(kind: Kind) -> Buffer {
+        let values = match kind {
+            Kind::Bytes | Kind::Text | Kind::Json => Stored::Bytes(Vec::new()),
+            Kind::Boolean => Stored::Boolean(Vec::new()),
+            Kind::Integer | Kind::Moment => Stored::Integer(Vec::new()),
+            Kind::Double => Stored::Double(Vec::new()),
+        };
+        Buffer { kind, values, levels: Vec::new() }
+    }
+
+    /// Adds the value of a cell; false if it is of another kind.
+    fn add(&mut self, cell: &Cell<'_>) -> bool {
+        match (&mut self.values, self.kind, cell) {
+            (_, _, Cell::Missing) => {}
+            (Stored::Bytes(values), Kind::Bytes, Cell::Bytes(bytes))
+            | (Stored::Bytes(values), Kind::Json, Cell::Json(bytes)) => {
+                values.push(ByteArray::from(bytes.to_vec()));
+            }
+            (Stored::Bytes(values), Kind::Text, Cell::Text(text)) => {
+                values.push(ByteArray::from(text.as_bytes().to_vec()));
+            }
+            (Stored::Boolean(values), _, Cell::Boolean(value)) => values.push(*value),
+            (Stored::Integer(values), Kind::Integer, Cell::Integer(value)) => values.push(*value),
+            (Stored::Integer(values), Kind::Moment, Cell::Moment(moment)) => {
+                let Some(ms) = moment.unix_ms() else { return false };
+                values.push(ms);
+            }
+            (Stored::Double(values), _, Cell::Double(value)) => values.push(*value),
+            _ => return false,
+        }
+        self.levels.push(i16::from(*cell != Cell::Missing));
+        true
+    }
+
+    /// Writes all values, and keeps none.
+    fn write(&mut self, column: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = take(&mut self.levels);
+        match &mut self.values {
+            Stored::Bytes(values) => write::<ByteArrayType>(&take(values), &levels, column),
+            Stored::Boolean(values) => write::<BoolType>(&take(values), &levels, column),
+            Stored::Integer(values) => write::<Int64Type>(&take(values), &levels, column),
+            Stored::Double(values) => write::<DoubleType>(&take(values), &levels, column),
+        }
+    }
+}
+
+fn write<T: DataType>(
+    values: &[T::T],
+    levels: &[i16],
+    mut column: SerializedColumnWriter<'_>,
+) -> Result<(), ParquetError> {
+    column.typed::<T>().write_batch(values, Some(levels), None)?;
+    column.close()
+}
