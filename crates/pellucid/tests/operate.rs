@@ -4,6 +4,9 @@
 mod common;
 #[path = "operate/data.rs"]
 mod data;
+#[cfg(feature = "parquet")]
+#[path = "operate/parquet.rs"]
+mod parquet;
 #[path = "operate/transfer.rs"]
 mod transfer;
 #[path = "operate/unix.rs"]

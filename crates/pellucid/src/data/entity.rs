@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+#[cfg(feature = "parquet")]
+use pellucid_parquet::{Cell, Column, Kind, Moment};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -100,6 +102,44 @@ impl Entity {
             self.cell(Bytes::Value, all_base64)?,
             Cow::Owned(expiry.into_bytes()),
         ])
+    }
+
+    /// The columns of a table of Parquet, whose keys and values are texts if all are to be.
+    #[cfg(feature = "parquet")]
+    pub(super) fn typed_columns(are_text: bool) -> Vec<Column> {
+        let kind = if are_text { Kind::Text } else { Kind::Bytes };
+        let column = |name: &str, kind, is_required| {
+            let name = name.to_owned();
+            Column { name, kind, is_required }
+        };
+        vec![
+            column(Bytes::Key.name(false), kind, true),
+            column(Bytes::Value.name(false), kind, true),
+            column(EXPIRY_NAME, Kind::Moment, false),
+        ]
+    }
+
+    /// The cells of its row in a table of Parquet.
+    #[cfg(feature = "parquet")]
+    pub(super) fn typed_cells(&self, are_text: bool) -> Result<[Cell<'_>; 3], String> {
+        let cell = |bytes: Bytes, content| match std::str::from_utf8(content) {
+            _ if !are_text => Ok(Cell::Bytes(content)),
+            Ok(text) => Ok(Cell::Text(text)),
+            Err(_) => Err(format!(
+                "the {} of `{}` is no UTF-8: leave out --text",
+                bytes.name(false),
+                self.key.escape_ascii()
+            )),
+        };
+        let expiry = match self.expires_at_ms.map(i64::try_from) {
+            None => Cell::Missing,
+            Some(Ok(ms)) => Cell::Moment(Moment::of_unix_ms(ms)),
+            Some(Err(_)) => {
+                let key = self.key.escape_ascii();
+                return Err(format!("`{EXPIRY_NAME}` of `{key}` is too late for Parquet"));
+            }
+        };
+        Ok([cell(Bytes::Key, &self.key)?, cell(Bytes::Value, &self.value)?, expiry])
     }
 
     fn cell(&self, bytes: Bytes, is_base64: bool) -> Result<Cow<'_, [u8]>, String> {

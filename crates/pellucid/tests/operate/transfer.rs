@@ -19,18 +19,18 @@ use super::done;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder, and a server over it.
-fn server() -> (TempDir, Serving) {
+pub(super) fn server() -> (TempDir, Serving) {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
     (folder, server)
 }
 
-fn name(path: &Path) -> &str {
+pub(super) fn name(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// Runs an import of `input` that is refused.
-fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
+pub(super) fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
     let output = feed(&[&["import"], arguments].concat(), input);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -41,13 +41,13 @@ fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
 }
 
 /// What an import says in the end.
-fn summary(output: &Output) -> String {
+pub(super) fn summary(output: &Output) -> String {
     assert_eq!(done(output), "");
     text(&output.stderr).trim().to_owned()
 }
 
 /// All entities of a server as lines, without what is new wherever they are.
-fn entities(url: &str) -> Vec<Value> {
+pub(super) fn entities(url: &str) -> Vec<Value> {
     let mut lines = lines(&run(&["export", url, "--base64"]));
     for line in &mut lines {
         let line = line.as_object_mut().unwrap();
@@ -61,7 +61,7 @@ fn entities(url: &str) -> Vec<Value> {
 }
 
 /// The moment at which an entity is gone.
-fn expiry(url: &str, key: &str) -> u64 {
+pub(super) fn expiry(url: &str, key: &str) -> u64 {
     lines(&run(&["scan", url, "--prefix", key]))[0]["expires_at_ms"].as_u64().unwrap()
 }
 
@@ -69,7 +69,7 @@ fn keys(url: &str) -> String {
     done(&run(&["scan", url, "--keys"])).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
+pub(super) fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
     let mut client = server.client();
     for (key, value) in entities {
         assert_eq!(client.put(&entity(key), value).status, 201);
@@ -77,7 +77,7 @@ fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
 }
 
 /// Entities whose keys and values are text, such as it may be.
-const TEXTS: [(&[u8], &[u8]); 7] = [
+pub(super) const TEXTS: [(&[u8], &[u8]); 7] = [
     (b"a", b"1"),
     (b"empty", b""),
     (b"\"quoted\", ", b"a,\"b\"\r\nc\n\n\"\""),
@@ -277,7 +277,7 @@ fn collection(server: &Serving, body: &str) {
 }
 
 /// Documents of every kind of value, and some that look like one.
-fn documents() -> String {
+pub(super) fn documents() -> String {
     let all = json!({"_key": "all", "n": 1.5, "big": 9_007_199_254_740_993_u64, "t": true,
         "none": null, "list": [1, "x", {"a": []}], "inner": {"_id": "kept", "b": "\n"}});
     let odd = json!({"_key": "odd", "a,b": "1", "empty": "", "true": "true", "space": " 1",

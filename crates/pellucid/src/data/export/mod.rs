@@ -1,7 +1,13 @@
 //! `pellucid export`: all entities of a server, or all documents of a collection, as a file.
 
+mod columns;
 mod documents;
 mod entities;
+mod entity_form;
+#[cfg(feature = "parquet")]
+mod kinds;
+#[cfg(feature = "parquet")]
+mod table;
 
 use std::path::PathBuf;
 
@@ -14,6 +20,7 @@ use super::table::TableArgument;
 use crate::Failure;
 use crate::progress::Progress;
 use crate::remote::ServerAddress;
+use entity_form::EntityForm;
 
 /// Write all entities of a server, or all documents of a collection, to a file or standard output.
 ///
@@ -24,6 +31,10 @@ use crate::remote::ServerAddress;
 /// CSV has the columns key, value and expires_at_ms; bytes that are no UTF-8 need --base64. Of
 /// documents, each attribute is a column. A cell that is a value of JSON is that value, any other
 /// is a text (`pellucid import --infer`), and an empty one is no attribute.
+///
+/// Parquet has the same columns with types: keys and values as bytes, moments as timestamps. An
+/// attribute whose values are all texts, all booleans or all numbers has a column of those, and any
+/// other one of JSON.
 ///
 /// Example: pellucid export http://127.0.0.1:8080 -o entities.ndjson
 ///
@@ -49,20 +60,24 @@ pub(crate) struct ExportArguments {
     /// Write all keys and values in base64, and not only those that are no UTF-8.
     #[arg(long, conflicts_with = "collection")]
     base64: bool,
+    /// As Parquet: keys and values are texts, and one that is no UTF-8 is an error.
+    #[arg(long, conflicts_with_all = ["collection", "base64"])]
+    text: bool,
     /// Of a cluster: the entities of all nodes, and not only of the one that is asked.
     #[arg(long, conflicts_with = "collection")]
     cluster: bool,
-    /// As CSV: these attributes, and no others [default: all that any document has].
+    /// As CSV or Parquet: these attributes, and no others [default: all that any document has].
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', requires = "collection")]
     attributes: Vec<String>,
 }
 
 /// Writes the data.
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
-    let ExportArguments { server, collection, output, base64, cluster, .. } = arguments;
+    let ExportArguments { server, collection, output, cluster, .. } = arguments;
     let format = Format::of(arguments.format, output.as_deref());
-    if format != Format::Csv && !arguments.attributes.is_empty() {
-        return Err(Failure::usage("--attributes are the columns of --format csv"));
+    format.check()?;
+    if format == Format::Ndjson && !arguments.attributes.is_empty() {
+        return Err(Failure::usage("--attributes are the columns of --format csv or parquet"));
     }
     let remote = server.remote(&[])?;
     let mut out = output.as_deref().map_or_else(|| Ok(Out::standard()), Out::file)?;
@@ -71,8 +86,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         None => {
             let export = entities::Export {
                 table: &arguments.table,
-                format,
-                all_base64: *base64,
+                form: EntityForm::of(format, arguments.base64, arguments.text)?,
                 is_of_cluster: *cluster,
             };
             export.run(&remote, &mut out, &mut progress)?;
@@ -83,6 +97,10 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             match format {
                 Format::Ndjson => export.lines(&mut out, &mut progress)?,
                 Format::Csv => export.rows(&arguments.attributes, &mut out, &mut progress)?,
+                #[cfg(feature = "parquet")]
+                Format::Parquet => export.table(&arguments.attributes, &mut out, &mut progress)?,
+                #[cfg(not(feature = "parquet"))]
+                Format::Parquet => format.check()?,
             }
         }
     }

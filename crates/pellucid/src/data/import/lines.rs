@@ -12,7 +12,7 @@ const LINE_BYTES_MAX: u64 = 512 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 /// The name of standard input.
-const STANDARD_INPUT: &str = "-";
+pub(super) const STANDARD_INPUT: &str = "-";
 
 /// See the module.
 pub(super) struct Lines {

@@ -2,8 +2,11 @@
 
 mod documents;
 mod entities;
+mod input;
 mod lines;
 mod new_entity;
+#[cfg(feature = "parquet")]
+mod parquet_rows;
 mod rows;
 mod target;
 
@@ -20,7 +23,7 @@ use crate::progress::Progress;
 use crate::remote::ServerAddress;
 use documents::{Documents, Kind, OnDuplicate, Place};
 use entities::Entities;
-use rows::Rows;
+use input::Input;
 use target::{Refusal, Target};
 
 /// Rows that are written at once, unless said otherwise.
@@ -38,8 +41,10 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 ///
 /// Lines of JSON are as `pellucid scan` and `pellucid export` write them: key or key_base64, value
 /// or value_base64, and ttl (seconds) or expires_at_ms where the entity is to be gone one day. CSV
-/// has columns of these names. With --collection, each line is a document, and each column of CSV
-/// an attribute; an empty cell is none.
+/// and Parquet have columns of these names. With --collection, each line is a document, and each
+/// column an attribute; an empty cell is none.
+///
+/// Of Parquet, nested columns are refused; days and timestamps in documents are texts of ISO 8601.
 ///
 /// Example: pellucid import http://127.0.0.1:8080 entities.ndjson
 ///
@@ -48,7 +53,7 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct ImportArguments {
     #[command(flatten)]
     server: ServerAddress,
-    /// The file, or - for standard input.
+    /// The file, or - for standard input, from which Parquet cannot be read.
     file: PathBuf,
     #[command(flatten)]
     table: TableArgument,
@@ -70,7 +75,7 @@ pub(crate) struct ImportArguments {
     /// The effect of documents whose keys are there already [default: error].
     #[arg(long, value_name = "EFFECT", requires = "collection")]
     on_duplicate: Option<OnDuplicate>,
-    /// Lines that are passed over, which an earlier import has written.
+    /// Lines, or of Parquet rows, that are passed over, which an earlier import has written.
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
     /// Most rows that are written at once, all or none.
@@ -96,9 +101,10 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     if arguments.infer && format != Format::Csv {
         return Err(Failure::usage("--infer is about the cells of --format csv"));
     }
-    let (rows, names) = Rows::open(&arguments.file, format, arguments.skip)?;
+    let are_documents = arguments.collection.is_some();
+    let (rows, names) = Input::open(&arguments.file, format, are_documents, arguments.skip)?;
     let Some(collection) = &arguments.collection else {
-        let names = (format == Format::Csv).then_some(&*names);
+        let names = (format != Format::Ndjson).then_some(&*names);
         let how = (arguments.sync, arguments.cluster);
         let target = Entities::new(remote, &arguments.table, names, how)?;
         return Import::new(arguments, rows, target).run();
@@ -128,7 +134,7 @@ impl ImportArguments {
 
 /// An import under way.
 struct Import<T: Target> {
-    rows: Rows,
+    rows: Input,
     target: T,
     batch: Batch<T::Item>,
     rows_max: u64,
@@ -140,6 +146,8 @@ struct Import<T: Target> {
 
 /// Items that are written at once.
 struct Batch<I> {
+    /// The name of what lines are of the input.
+    unit: &'static str,
     items: Vec<I>,
     /// The line in which each item begins.
     lines: Vec<u64>,
@@ -149,8 +157,8 @@ struct Batch<I> {
 }
 
 impl<I> Batch<I> {
-    fn new(last_line: u64) -> Batch<I> {
-        Batch { items: Vec::new(), lines: Vec::new(), bytes: 0, last_line }
+    fn new(unit: &'static str, last_line: u64) -> Batch<I> {
+        Batch { unit, items: Vec::new(), lines: Vec::new(), bytes: 0, last_line }
     }
 
     /// An item of so many bytes belongs to it. One that is larger than any batch has its own.
@@ -170,20 +178,21 @@ impl<I> Batch<I> {
 
     /// Names the line of an item, or all of them.
     fn named(&self, place: Option<usize>) -> String {
+        let unit = self.unit;
         match (place.and_then(|place| self.lines.get(place)), &self.lines[..]) {
-            (Some(line), _) | (None, [line]) => format!("line {line}"),
-            (None, [first, .., last]) => format!("lines {first} to {last}"),
-            (None, []) => "no line".to_owned(),
+            (Some(line), _) | (None, [line]) => format!("{unit} {line}"),
+            (None, [first, .., last]) => format!("{unit}s {first} to {last}"),
+            (None, []) => format!("no {unit}"),
         }
     }
 }
 
 impl<T: Target> Import<T> {
-    fn new(arguments: &ImportArguments, rows: Rows, target: T) -> Import<T> {
+    fn new(arguments: &ImportArguments, rows: Input, target: T) -> Import<T> {
         Import {
+            batch: Batch::new(rows.unit(), arguments.skip),
             rows,
             target,
-            batch: Batch::new(arguments.skip),
             rows_max: arguments.batch,
             written_to: arguments.skip,
             written: 0,
@@ -193,22 +202,25 @@ impl<T: Target> Import<T> {
 
     fn run(mut self) -> Result<(), Failure> {
         let outcome = self.write_all();
-        let Import { target, written_to, progress, .. } = self;
+        let Import { rows, target, written_to, progress, .. } = self;
         drop(progress);
         match outcome {
             Ok(()) => {
                 eprintln!("{}", target.summary());
                 Ok(())
             }
-            Err(what) => Err(Failure::work(format!("{what}; {}", how_to_go_on(written_to)))),
+            Err(what) => {
+                Err(Failure::work(format!("{what}; {}", how_to_go_on(rows.unit(), written_to))))
+            }
         }
     }
 
     fn write_all(&mut self) -> Result<(), String> {
+        let unit = self.rows.unit();
         while let Some(row) = self.rows.next()? {
             let (line, last_line) = (row.first_line, row.last_line);
             let item = self.target.item(&row.content);
-            let item = item.map_err(|what| format!("line {line}: {what}"))?;
+            let item = item.map_err(|what| format!("{unit} {line}: {what}"))?;
             if let Some(item) = item {
                 let bytes = T::bytes(&item);
                 if !self.batch.has_room(bytes) {
@@ -240,16 +252,16 @@ impl<T: Target> Import<T> {
         self.written += batch.items.len() as u64;
         self.written_to = batch.last_line;
         self.progress.show(self.written, self.rows.bytes());
-        self.batch = Batch::new(self.written_to);
+        self.batch = Batch::new(self.rows.unit(), self.written_to);
         Ok(())
     }
 }
 
 /// Says what is done, and what to do for the rest.
-fn how_to_go_on(written_to: u64) -> String {
+fn how_to_go_on(unit: &str, written_to: u64) -> String {
     match written_to {
         0 => "nothing is written".to_owned(),
-        line => format!("all up to line {line} is written: go on with --skip {line}"),
+        line => format!("all up to {unit} {line} is written: go on with --skip {line}"),
     }
 }
 
@@ -259,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_bounded_by_rows_and_bytes() {
-        let mut batch = Batch::new(0);
+        let mut batch = Batch::new("line", 0);
         assert!(batch.has_room(2 * BATCH_BYTES_MAX), "one item is a batch, however large");
         batch.add("a", 3, BATCH_BYTES_MAX - 1);
         assert!(batch.has_room(1) && !batch.has_room(2));

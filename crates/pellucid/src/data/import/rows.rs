@@ -54,15 +54,12 @@ impl Rows {
     }
 
     fn of(lines: Lines, format: Format, skipped_to: u64) -> Result<(Rows, Vec<String>), Failure> {
-        let form = match format {
-            Format::Ndjson => Form::Json,
-            Format::Csv => Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 },
-        };
+        if format != Format::Csv {
+            return Ok((Rows { lines, form: Form::Json, skipped_to }, Vec::new()));
+        }
+        let form = Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
         let mut rows = Rows { lines, form, skipped_to: 0 };
-        let names = match format {
-            Format::Ndjson => Vec::new(),
-            Format::Csv => rows.names().map_err(Failure::work)?,
-        };
+        let names = rows.names().map_err(Failure::work)?;
         Ok((Rows { skipped_to, ..rows }, names))
     }
 

@@ -1,0 +1,113 @@
+//! Documents as rows of Parquet, whose columns have types.
+
+use pellucid_parquet::{Cell, Column, Kind, Writer};
+
+use super::columns::Columns;
+use super::kinds::Kinds;
+use crate::Failure;
+
+/// See the module.
+pub(super) struct Table {
+    columns: Columns,
+    kinds: Vec<Kind>,
+    writer: Writer,
+}
+
+/// A value of a document.
+enum Value<'a> {
+    Text(String),
+    Other(Cell<'a>),
+}
+
+impl Table {
+    pub(super) fn new(columns: Columns, kinds: &Kinds) -> Result<Table, Failure> {
+        let kinds: Vec<_> = columns.names().iter().map(|name| kinds.of(name)).collect();
+        let column = |(name, kind): (&String, &Kind)| {
+            let (name, kind) = (name.clone(), *kind);
+            Column { name, kind, is_required: false }
+        };
+        let typed = columns.names().iter().zip(&kinds).map(column).collect();
+        let writer = Writer::new(typed).map_err(Failure::work)?;
+        Ok(Table { columns, kinds, writer })
+    }
+
+    /// Adds a document, and appends what is written of the file since.
+    pub(super) fn add(&mut self, document: &[u8], text: &mut Vec<u8>) -> Result<(), Failure> {
+        let values = self.columns.values(document)?;
+        let named = self.columns.names().iter().zip(&self.kinds).zip(values);
+        let values = named.map(|((name, kind), value)| {
+            let Some(value) = value else { return Ok(Value::Other(Cell::Missing)) };
+            value_of(*kind, value).ok_or_else(|| another_kind(name))
+        });
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let cells: Vec<_> = values.iter().map(Value::cell).collect();
+        self.writer.add(&cells).map_err(Failure::work)?;
+        text.append(&mut self.writer.take().map_err(Failure::work)?);
+        Ok(())
+    }
+
+    /// The end of the file.
+    pub(super) fn end(self) -> Result<Vec<u8>, Failure> {
+        self.writer.end().map_err(Failure::work)
+    }
+}
+
+impl Value<'_> {
+    fn cell(&self) -> Cell<'_> {
+        match self {
+            Value::Text(text) => Cell::Text(text),
+            Value::Other(cell) => *cell,
+        }
+    }
+}
+
+/// The value of this kind that the JSON is; nothing if it is of another.
+fn value_of(kind: Kind, json: &[u8]) -> Option<Value<'_>> {
+    let text = std::str::from_utf8(json).ok()?;
+    Some(match kind {
+        Kind::Text => Value::Text(serde_json::from_str(text).ok()?),
+        Kind::Boolean => Value::Other(Cell::Boolean(text.parse().ok()?)),
+        Kind::Integer => Value::Other(Cell::Integer(text.parse().ok()?)),
+        Kind::Double => Value::Other(Cell::Double(serde_json::from_str(text).ok()?)),
+        _ => Value::Other(Cell::Json(json)),
+    })
+}
+
+fn another_kind(name: &str) -> Failure {
+    Failure::work(format!(
+        "the attribute `{name}` has a value of another type than any had when the export began: \
+         begin again"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(of: &[&str]) -> Kinds {
+        let mut kinds = Kinds::default();
+        of.iter().for_each(|result| kinds.note(result.as_bytes()).unwrap());
+        kinds
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_named() {
+        let kinds = kinds(&[r#"["_key","string"]"#, r#"["n","integer"]"#, r#"["d","double"]"#]);
+        let mut table = Table::new(Columns::all(kinds.names()), &kinds).unwrap();
+        let mut text = Vec::new();
+        table.add(br#"{"_key":"1","n":-7,"d":1}"#, &mut text).unwrap();
+        for (document, what) in [
+            (&br#"{"n":"x"}"#[..], "`n` has a value of another type"),
+            (br#"{"n":1.5}"#, "`n` has a value of another type"),
+            (br#"{"d":null}"#, "`d` has a value of another type"),
+            (br#"{"_key":1}"#, "`_key` has a value of another type"),
+            (br#"{"new":1}"#, "attribute `new`"),
+            (b"[]", "no document"),
+        ] {
+            let failure = table.add(document, &mut text).unwrap_err();
+            assert!(failure.text.contains(what), "{}", failure.text);
+        }
+        text.append(&mut table.end().unwrap());
+        assert!(text.starts_with(b"PAR1") && text.ends_with(b"PAR1"));
+    }
+}
