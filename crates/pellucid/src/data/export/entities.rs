@@ -44,7 +44,7 @@ impl Export<'_> {
             is_read
         })?;
         // A table has its names even if it has no rows.
-        form.end(&mut text).map_err(Failure::work)?;
+        text.append(&mut form.end().map_err(Failure::work)?);
         out.write(&text).map_err(Failure::work)?;
         Ok(())
     }

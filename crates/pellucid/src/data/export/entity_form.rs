@@ -49,7 +49,7 @@ impl EntityForm {
         }
     }
 
-    /// Appends what stands before all entities.
+    /// Appends the bytes before all entities.
     pub(super) fn begin(&self, text: &mut Vec<u8>) {
         if let EntityForm::Rows { all_base64 } = self {
             write_row(&Entity::columns(*all_base64), text);
@@ -69,13 +69,12 @@ impl EntityForm {
         Ok(())
     }
 
-    /// Appends what stands behind all entities.
-    #[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "lines have no end"))]
-    pub(super) fn end(self, text: &mut Vec<u8>) -> Result<(), String> {
-        #[cfg(feature = "parquet")]
-        if let EntityForm::Table { writer, .. } = self {
-            text.append(&mut writer.end()?);
+    /// The bytes behind all entities.
+    pub(super) fn end(self) -> Result<Vec<u8>, String> {
+        match self {
+            EntityForm::Lines { .. } | EntityForm::Rows { .. } => Ok(Vec::new()),
+            #[cfg(feature = "parquet")]
+            EntityForm::Table { writer, .. } => writer.end(),
         }
-        Ok(())
     }
 }
