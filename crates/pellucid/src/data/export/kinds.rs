@@ -8,8 +8,8 @@ use super::columns::no_document;
 use crate::Failure;
 
 /// The names of all attributes, each with every kind of value that it has. A number is a double if
-/// it is written as one; else it is an integer, which as a double is the same number, or a wide one,
-/// which may be another, or a huge one, for which 64 bits with a sign are too few.
+/// it is written as one. Else it is an integer, which as a double is the same number; or a wide
+/// one, which may be another; or a huge one, for which 64 bits with a sign are too few.
 pub(super) const KINDS: &str = r#"
     FOR document IN @@collection
         FOR name IN ATTRIBUTES(document)
