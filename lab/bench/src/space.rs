@@ -1,11 +1,13 @@
-//! Space against writing: what a store takes on the disk for each live byte, and writes for each byte
-//! that is put, at each share of dead bytes from which on its segments are collected.
+//! Space against writing: the bytes that a store takes on the disk for each live byte, and writes
+//! for each byte that is put, at each share of dead bytes from which on segments are collected.
 //!
 //! Keys are put once in a random order, and then overwritten at random, by one thread and without a
 //! call to compact or collect. It waits where merges are behind: a writer that is as fast as it can
-//! be has the disk at the bound of the journal, whatever the share. What stands in the table is of the last of these passes: the mean of
-//! the disk's allocated bytes at eight moments, and all that was written meanwhile by the engine's
-//! own count (journal, copies of its collection, flushes and merges).
+//! be has the disk at the bound of the journal, whatever the share.
+//!
+//! The table is of the last of these passes: the mean of the disk's allocated bytes at eight
+//! moments, and all that was written meanwhile by the engine's own count (journal, copies of its
+//! collection, flushes and merges).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

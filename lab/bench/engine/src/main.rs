@@ -1,6 +1,6 @@
-//! `bench-engine`: the engine beside RocksDB, fjall, LMDB and redb, on the work of the studies. Peers take
-//! turns within one call, each in a process of its own, and what counts is the median of the
-//! ratios.
+//! `bench-engine`: the engine beside RocksDB, fjall, LMDB and redb, on the work of the studies.
+//! Peers take turns within one call, each in a process of its own, and what counts is the median of
+//! the ratios.
 //!
 //! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise,
 //! `WORK` the parts that run ([`parts`]), and `MEMORY_MB` the memory setting of our engine. The
