@@ -1,8 +1,9 @@
 //! Bytes of the journal beyond its bound, and the delay of writes that follows from them.
 //!
-//! Some share of the journal may be dead, and an allowance for what was written and is not yet known
-//! to be dead: by default, the journal of live values takes half as much again. Beyond it the collector does not rest, and writers slow
-//! down to its pace: else a writer that is faster than it fills the disk with dead records.
+//! Some share of the journal may be dead, and an allowance for what was written and is not yet
+//! known to be dead: by default, the journal of live values takes half as much again. Beyond it the
+//! collector does not rest, and writers slow down to its pace: else a writer that is faster than it
+//! fills the disk with dead records.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
