@@ -1,6 +1,7 @@
 //! The thread that flushes and merges, and the wait of writers for it.
 //!
-//! Flushes come before merges, and between the slices of a merge. A full disk puts jobs off and
+//! Flushes come before merges, and between the slices of a merge, until level 0 has so many tables
+//! that a merge has to come first. A full disk puts jobs off and
 //! passes; any other failure is final: the store takes no further write, because the state of the
 //! medium is unknown.
 
@@ -81,9 +82,18 @@ fn run(state: &State) {
     }
 }
 
-/// Flushes a memtable or does a merge, in this order, and says whether something was due.
-fn do_one_job(state: &State) -> Result<bool> {
+/// Flushes a memtable or does a merge, in this order unless level 0 is crowded, and says whether
+/// something was due.
+pub(super) fn do_one_job(state: &State) -> Result<bool> {
     state.in_job(|state| {
+        if state.is_crowded() {
+            match compact_one(state) {
+                Ok(false) => {}
+                // A merge that is put off puts no flush off.
+                Err(error) if error.passes() => {}
+                merged => return merged,
+            }
+        }
         Ok(flush_oldest(state)? || compact_one(state)? || make_one_directory(state))
     })
 }

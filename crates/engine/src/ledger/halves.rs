@@ -12,7 +12,7 @@ use std::time::Duration;
 use pellucid_thread::{Job, schedule_for_background, start_job};
 
 use super::KeyRange;
-use super::flush::flush_all;
+use super::flush::flush_oldest;
 use super::outputs::{Merged, write_merged};
 use super::picker::MergePlan;
 use super::state::State;
@@ -107,7 +107,7 @@ fn should_halve(state: &State, plan: &MergePlan, levels: &Levels) -> bool {
 /// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
 fn give_way(state: &State) -> Result<()> {
     pellucid_thread::give_way();
-    flush_all(state)?;
+    flush_meanwhile(state)?;
     state.signals.check_open()
 }
 
@@ -129,14 +129,22 @@ fn write_first(
     Ok(merged)
 }
 
+/// Flushes until nothing waits, or level 0 is crowded: a writer that is as fast as flushes are would
+/// keep the merge waiting for ever.
+fn flush_meanwhile(state: &State) -> Result<()> {
+    while !state.is_crowded() && flush_oldest(state)? {}
+    Ok(())
+}
+
 fn flush_until_second_is_done(state: &State, progress: &Progress) -> Result<()> {
     let is_done = || progress.is_second_done.load(Ordering::Acquire);
     loop {
-        flush_all(state)?;
+        flush_meanwhile(state)?;
         if is_done() {
             return Ok(());
         }
-        state.signals.wait_while(PART_WAIT, || state.versions.sealed() == 0 && !is_done());
+        let has_nothing_to_do = || state.versions.sealed() == 0 || state.is_crowded();
+        state.signals.wait_while(PART_WAIT, || has_nothing_to_do() && !is_done());
     }
 }
 

@@ -22,6 +22,9 @@ use crate::tally::Tally;
 /// for the processor: some 100 µs of work.
 pub(super) const ENTRIES_A_SLICE: u64 = 256;
 
+/// Level 0 is crowded once it holds this many times the tables that make its merge due.
+const LEVEL_0_CROWD: usize = 8;
+
 /// The state of a ledger.
 pub(super) struct State {
     pub(super) options: LedgerOptions,
@@ -37,6 +40,13 @@ pub(super) struct State {
 }
 
 impl State {
+    /// True if level 0 has so many tables that a merge comes before any flush: writers wait for it
+    /// then. Each table more makes reads slower, and the manifest, which each flush writes, longer.
+    pub(super) fn is_crowded(&self) -> bool {
+        let tables_max = LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
+        self.versions.load().levels.level(0).len() >= tables_max
+    }
+
     pub(super) fn new(
         fs: Arc<dyn FileSystem>,
         directory: PathBuf,

@@ -10,6 +10,8 @@ use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
 use pellucid_thread::Mutex;
 
+#[cfg(test)]
+use super::background::do_one_job;
 use super::background::{start, wait_for_flush};
 use super::compaction::{compact, compact_for_room, compact_one, is_merge_due};
 use super::flush::flush_all;
@@ -464,6 +466,11 @@ fn remove_unnamed_tables(fs: &dyn FileSystem, directory: &Path, manifest: &Manif
 
 #[cfg(test)]
 impl Ledger {
+    /// Does one job as the thread does, and says whether something was due.
+    pub(crate) fn job_step(&self) -> Result<bool> {
+        do_one_job(&self.state)
+    }
+
     /// Seals the active memtable, however full it is, and leaves it sealed.
     pub(crate) fn seal_for_tests(&self, last_sequence: u64) {
         self.state.seal(last_sequence);

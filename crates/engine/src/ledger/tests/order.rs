@@ -68,6 +68,25 @@ fn of_a_long_backlog_the_oldest_tables_go_first() {
     store.check_all();
 }
 
+/// A writer that was as fast as flushes kept merges waiting: level 0 grew to thousands of tables,
+/// and each flush wrote a manifest of all of them.
+#[test]
+fn a_crowded_level_0_is_merged_before_the_next_flush() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 2, ..small_options() });
+    for round in 0..40_u8 {
+        // Before the job that flushes the one memtable, the next one waits already.
+        for key in [[0, 1, round, 0], [0, 1, round, 1]] {
+            store.put(&key);
+            store.ledger.seal_for_tests(store.last_sequence());
+        }
+        store.ledger.job_step().unwrap();
+        let tables = store.ledger.stats().levels[0].tables;
+        assert!(tables <= 16, "{tables} tables in level 0");
+    }
+    while store.ledger.job_step().unwrap() {}
+    store.check_all();
+}
+
 /// Tables of a level are told apart by the first bytes of their keys, which may all be the same.
 #[test]
 fn keys_that_begin_alike_are_found_in_whichever_table_they_are() {
