@@ -39,9 +39,10 @@ impl<'q> ChangesQuery<'q> {
     ) -> Result<ChangesQuery<'q>, String> {
         let form = ChangeForm::accepted_by(request);
         let is_followed = form == ChangeForm::Events || flag_parameter(request.query, "follow")?;
+        let since = number_parameter(request.query, "since")?;
         let since = match request.header(LAST_EVENT) {
             Some(id) => Some(event_id(id)?),
-            None => number_parameter(request.query, "since")?,
+            None => since,
         };
         if since.is_none() && !is_followed {
             return Err(
@@ -114,6 +115,8 @@ mod tests {
             ("since=0&collection=", &[], "empty"),
             ("since=0&collection=c&table=t", &[], "two things"),
             ("", &[("Last-Event-ID", "x")], "Last-Event-ID"),
+            // A parameter that does not count is no less wrong.
+            ("since=x", &[("Last-Event-ID", "9")], "whole number"),
         ] {
             let error = parsed(query, headers).unwrap_err();
             assert!(error.contains(what), "{query}: {error}");

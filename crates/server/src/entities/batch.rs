@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
-use super::lifetime::parse_seconds;
+use super::lifetime::whole_ms;
+use super::lines::object;
 
 /// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
 /// the line unless they hold escapes: a slash of base64 may come as `\/`.
@@ -67,7 +68,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Entry>, String> {
 }
 
 fn parse_line(line: &[u8]) -> Result<Entry, String> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let line: Line<'_> = object(line)?;
     let decode = |what: &str, text: &str| {
         STANDARD.decode(text).map_err(|error| format!("`{what}` is not base64: {error}"))
     };
@@ -90,7 +91,7 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
     let lifetime_ms = match line.ttl {
         None => None,
         Some(_) if value.is_none() => return Err("a delete has no `ttl`".to_owned()),
-        Some(seconds) => Some(parse_seconds("ttl", &seconds.to_string())?),
+        Some(seconds) => Some(whole_ms("ttl", seconds.as_f64())?),
     };
     Ok(Entry { key: decode("key", &line.key)?, value, condition, lifetime_ms })
 }
@@ -113,8 +114,14 @@ mod tests {
 
     #[test]
     fn puts_may_have_a_lifetime() {
-        let text = br#"{"op":"put","key":"YQ==","value":"eA==","ttl":0.25}"#;
-        assert_eq!(parse(text).unwrap()[0].operation().lifetime_ms, Some(250));
+        // However encoders write a number: a small one was refused for its exponent.
+        for (ttl, lifetime_ms) in
+            [("0.25", 250), ("1e-7", 1), ("-0.0", 0), ("1e11", 10_u64.pow(14))]
+        {
+            let text = format!(r#"{{"op":"put","key":"YQ==","value":"eA==","ttl":{ttl}}}"#);
+            let entries = parse(text.as_bytes()).unwrap();
+            assert_eq!(entries[0].operation().lifetime_ms, Some(lifetime_ms), "{ttl}");
+        }
     }
 
     /// Encoders may escape any character; a line that held an escape was refused.
@@ -132,6 +139,7 @@ mod tests {
         for (line, what) in [
             ("", "empty"),
             ("nonsense", "line 1"),
+            (r#"["put","YQ==","eA==",null,null,null]"#, "an object"),
             (r#"{"op":"put","key":"YQ=="}"#, "`value`"),
             (r#"{"op":"put","key":"!","value":""}"#, "`key`"),
             (r#"{"op":"burn","key":"YQ=="}"#, "`op`"),

@@ -27,14 +27,20 @@ pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> 
     Ok(None)
 }
 
-/// The milliseconds, rounded up, of a number of seconds that may have decimals.
-pub(crate) fn parse_seconds(name: &str, text: &str) -> Result<u64, String> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let seconds: Option<f64> = text.parse().ok().filter(|_| is_plain);
+/// The milliseconds of a number of seconds as text: of digits, with decimals and an exponent.
+fn parse_seconds(name: &str, text: &str) -> Result<u64, String> {
+    let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    whole_ms(name, text.parse().ok().filter(|_| is_number))
+}
+
+/// The milliseconds, rounded up, of a number of seconds, if it is one.
+pub(crate) fn whole_ms(name: &str, seconds: Option<f64>) -> Result<u64, String> {
     match seconds {
-        Some(seconds) if seconds <= LIFETIME_SECONDS_MAX => Ok((seconds * 1_000.0).ceil() as u64),
-        Some(_) => Err(format!("`{name}` is above {LIFETIME_SECONDS_MAX} seconds")),
-        None => Err(format!("`{name}` is a number of seconds, as 90 or 0.5")),
+        Some(seconds) if seconds > LIFETIME_SECONDS_MAX => {
+            Err(format!("`{name}` is above {LIFETIME_SECONDS_MAX} seconds"))
+        }
+        Some(seconds) if seconds >= 0.0 => Ok((seconds * 1_000.0).ceil() as u64),
+        _ => Err(format!("`{name}` is a number of seconds, as 90 or 0.5")),
     }
 }
 
@@ -44,13 +50,18 @@ mod tests {
 
     #[test]
     fn seconds_with_decimals_become_milliseconds() {
-        for (text, expected) in [("0", 0), ("5", 5_000), ("0.5", 500), (".25", 250), ("0.0001", 1)]
-        {
+        for (text, expected) in [
+            ("0", 0),
+            ("5", 5_000),
+            ("0.5", 500),
+            (".25", 250),
+            ("0.0001", 1),
+            ("1e-7", 1),
+            ("1E+3", 1_000_000),
+        ] {
             assert_eq!(parse_seconds("ttl", text), Ok(expected), "{text}");
         }
-        for text in
-            ["", ".", "-1", "+1", "1e3", "inf", "NaN", "1.2.3", "5 s", "1e99", "999999999999"]
-        {
+        for text in ["", ".", "-1", "+1", "inf", "NaN", "1.2.3", "5 s", "1e99", "999999999999"] {
             assert!(parse_seconds("ttl", text).unwrap_err().contains("`ttl`"), "{text}");
         }
     }

@@ -4,6 +4,7 @@ mod api;
 pub(crate) mod batch;
 mod conditions;
 mod lifetime;
+mod lines;
 pub(crate) mod multi_get;
 mod pieces;
 pub(crate) mod ranges;

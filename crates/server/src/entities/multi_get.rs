@@ -10,6 +10,7 @@ use pellucid_clock::Clock;
 use pellucid_store::{KEY_LENGTH_MAX, Snapshot, StoreError, Table};
 use serde::Deserialize;
 
+use super::lines::object;
 use super::ranges::NextEntry;
 
 /// Keys of one request.
@@ -53,7 +54,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 fn parse_line(line: &[u8]) -> Result<Vec<u8>, String> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let line: Line<'_> = object(line)?;
     let key = STANDARD.decode(&*line.key);
     let key = key.map_err(|error| format!("`key` is not base64: {error}"))?;
     match key.len() {
@@ -114,6 +115,7 @@ mod tests {
             ("", "no keys"),
             ("\n \n", "no keys"),
             ("nonsense", "line 1"),
+            ("[\"YQ==\"]", "an object"),
             ("{\"key\":\"YQ==\"}\n{\"key\":\"!\"}", "line 2"),
             ("{\"key\":\"\"}", "empty"),
             ("{\"key\":\"YQ==\",\"more\":1}", "more"),

@@ -54,10 +54,14 @@ pub(crate) fn table_name(query: Option<&str>) -> Result<Cow<'_, str>, String> {
 /// Refuses what is no name of a table.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_in_name) {
+    let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
+    if is_short && name.bytes().all(is_in_name) && !matches!(name, "." | "..") {
         return Ok(());
     }
-    Err(format!("the name of a table has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`"))
+    Err(format!(
+        "the name of a table has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`, and is \
+         neither `.` nor `..`"
+    ))
 }
 
 impl EntityTables {
@@ -225,10 +229,10 @@ mod tests {
 
     #[test]
     fn a_name_is_short_and_plain() {
-        for good in ["a", "entities", "A-b_c.7", &"n".repeat(NAME_BYTES_MAX)] {
+        for good in ["a", "...", "entities", "A-b_c.7", &"n".repeat(NAME_BYTES_MAX)] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }
-        for bad in ["", "a/b", "a b", "ä", "a%", &"n".repeat(NAME_BYTES_MAX + 1)] {
+        for bad in ["", ".", "..", "a/b", "a b", "ä", "a%", &"n".repeat(NAME_BYTES_MAX + 1)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
         assert_eq!(table_name(Some("id=a")).as_deref(), Ok("entities"));

@@ -378,7 +378,7 @@ fn an_entry_expires_while_the_clock_runs() {
 fn a_lifetime_that_is_none_is_refused() {
     let running = start();
     let mut client = running.client();
-    for ttl in ["", "-1", "soon", "1e3", "0x10", "99999999999999"] {
+    for ttl in ["", "-1", "soon", "1e99", "0x10", "99999999999999"] {
         let answer = client.put(&format!("{}&ttl={ttl}", entity("k")), "x");
         assert_eq!(answer.status, 400, "{ttl}");
         assert!(answer.text().contains("`ttl`"), "{ttl}");
