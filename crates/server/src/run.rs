@@ -396,6 +396,7 @@ impl Parts {
         let verifier = Verifier::start(Arc::clone(&accounts), log.clone());
         let refused = options.cluster.is_some().then_some("a cluster has one table of entities");
         let entity_tables = EntityTables::open(Arc::clone(&store), table, refused);
+        let openapi = Arc::new(crate::openapi::document(store.properties().copies));
         let changes = ChangesApi::start(Arc::clone(&store), documents_table, Clock::system(), &log);
         Ok(Parts {
             changes: Arc::new(changes.map_err(ServerError::Run)?),
@@ -426,7 +427,7 @@ impl Parts {
             helper: Helper::start().map_err(ServerError::Run)?,
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
             full_merge: FullMerge::default(),
-            openapi: Arc::new(crate::openapi::document()),
+            openapi,
             batch_bytes_max: options.batch_bytes_max,
         })
     }

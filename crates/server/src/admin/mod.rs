@@ -30,7 +30,9 @@ use crate::reply::Reply;
 
 pub(crate) use compact::{FullMerge, compact};
 pub(crate) use observed::{interference_page, requests_page, slow_page};
-pub(crate) use trace::trace_page;
+pub(crate) use trace::{
+    REQUESTS_MAX as TRACE_REQUESTS_MAX, SECONDS_MAX as TRACE_SECONDS_MAX, trace_page,
+};
 
 /// The subjects of the pages; each page is a function over them.
 pub(crate) struct AdminApi {

@@ -19,10 +19,10 @@ use crate::reply::Reply;
 
 /// Seconds that a trace reaches back unless it is said, and at most.
 const SECONDS_DEFAULT: u64 = 1;
-const SECONDS_MAX: u64 = 60;
+pub(crate) const SECONDS_MAX: u64 = 60;
 /// Requests in a trace unless it is said, and at most: a request takes about 1 KiB of it.
 const REQUESTS_DEFAULT: u64 = 10_000;
-const REQUESTS_MAX: u64 = 50_000;
+pub(crate) const REQUESTS_MAX: u64 = 50_000;
 /// The number of the process in traces.
 const PROCESS: u32 = 1;
 /// Thread numbers: those of loops count in this step, and those of jobs come after all of them.

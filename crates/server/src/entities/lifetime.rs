@@ -5,7 +5,7 @@ use pellucid_http::Request;
 use crate::query::text_parameter;
 
 /// The longest lifetime, in seconds: some three thousand years.
-const LIFETIME_SECONDS_MAX: f64 = 1e11;
+pub(crate) const LIFETIME_SECONDS_MAX: f64 = 1e11;
 
 /// The lifetime in milliseconds that a PUT asks for, if it does. The parameter goes before the
 /// header.

@@ -13,7 +13,9 @@ mod tables;
 
 pub(crate) use api::{AskedWrite, EntityApi};
 pub(crate) use conditions::{ReadConditions, WriteHeaders};
+pub(crate) use lifetime::LIFETIME_SECONDS_MAX;
+pub(crate) use multi_get::KEYS_MAX;
 pub(crate) use ranges::{names_type, write_base64};
 pub(crate) use replies::{WriteReply, head_reply, object_reply};
 pub use tables::is_entity_table;
-pub(crate) use tables::{EntityTables, check_name, table_name};
+pub(crate) use tables::{EntityTables, NAME_PATTERN, check_name, table_name};

@@ -14,7 +14,7 @@ use super::lines::object;
 use super::ranges::NextEntry;
 
 /// Keys of one request.
-const KEYS_MAX: usize = 1_000;
+pub(crate) const KEYS_MAX: usize = 1_000;
 
 /// One line as it is sent. Keys are bytes, so they are base64.
 #[derive(Deserialize)]

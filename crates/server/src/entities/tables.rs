@@ -18,6 +18,8 @@ const PARAMETER: &str = "table";
 const STORE_PREFIX: &str = "entities/";
 /// Bytes that the name of a table may have.
 const NAME_BYTES_MAX: usize = 64;
+/// The form of a name, as a regular expression. A URL carries no segment of dots alone.
+pub(crate) const NAME_PATTERN: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,64}$";
 /// Tables beside the usual one.
 const TABLES_MAX: usize = 1_000;
 /// Entities that are removed in one batch when a table is emptied.

@@ -20,8 +20,9 @@ use crate::answer::Handling;
 use crate::helper::page_on_thread;
 use crate::names::NAMES;
 use crate::reply::Failure;
-pub(crate) use rates::{set_rates, show_rates};
+pub(crate) use rates::{BYTES_MIN, ONE_IN_MAX, set_rates, show_rates};
 use request::{Asked, Span};
+pub(crate) use request::{FORMATS, PROFILES, SECONDS_MAX};
 
 /// Profiles that may be recorded at a time.
 const RECORDINGS_MAX: usize = 4;

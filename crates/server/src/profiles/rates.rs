@@ -11,7 +11,7 @@ use crate::query::number_parameter;
 use crate::reply::{Failure, Reply};
 
 /// Samples of allocations closer together than this would cost more than the allocations.
-const BYTES_MIN: u64 = 1_024;
+pub(crate) const BYTES_MIN: u64 = 1_024;
 
 /// Rates to be set; what is missing stays.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ struct Rates {
 }
 
 /// The highest of `wait_ns` and `holders`.
-const ONE_IN_MAX: u64 = 1_000_000_000;
+pub(crate) const ONE_IN_MAX: u64 = 1_000_000_000;
 
 impl Rates {
     fn parse(query: Option<&str>) -> Result<Rates, String> {

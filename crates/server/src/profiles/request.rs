@@ -7,11 +7,15 @@ use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
 use crate::query::{number_parameter, text_parameter};
 
 /// The longest time to record a profile.
-const SECONDS_MAX: f64 = 300.0;
+pub(crate) const SECONDS_MAX: f64 = 300.0;
 /// The time to record processor time unless said, as Go has it.
 const CPU_SECONDS: f64 = 30.0;
 /// Numbers of seconds below this are before now, and those above since 1970.
 const UNIX_SECONDS_MIN: f64 = 1e9;
+
+/// The names of profiles, and of the forms that they come in.
+pub(crate) const PROFILES: [&str; 6] = ["profile", "cpu", "heap", "allocs", "mutex", "block"];
+pub(crate) const FORMATS: [&str; 5] = ["pb", "folded", "svg", "html", "shares"];
 
 /// The form of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +179,11 @@ mod tests {
         assert_eq!((cpu.kind, cpu.span, cpu.format), (Kind::Cpu, Span::Next(30.0), Format::Pprof));
         assert_eq!(asked("heap", "").unwrap().span, Span::Next(0.0));
         assert!(parse("threads", None).unwrap().is_none());
+        for name in PROFILES {
+            for format in FORMATS {
+                assert!(asked(name, &format!("format={format}")).is_ok(), "{name} {format}");
+            }
+        }
     }
 
     #[test]

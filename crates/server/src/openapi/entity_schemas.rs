@@ -1,0 +1,96 @@
+//! The bodies of the entity API. A schema of NDJSON is that of the list of its lines.
+//!
+//! Answers may get more members within a minor version; lines that are sent are closed.
+
+use serde_json::{Value, json};
+
+use super::schema::{
+    Member, closed, count, counts, list, named, nothing, number_to, object, one_of, or_null, text,
+    with_optional,
+};
+use crate::entities::{KEYS_MAX, LIFETIME_SECONDS_MAX};
+
+/// The base64 of 1 to 1,024 bytes.
+const KEY_PATTERN: &str = "^(?:[A-Za-z0-9+/]{4}){0,340}(?:[A-Za-z0-9+/]{4}\
+    |[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|(?:[A-Za-z0-9+/]{4})?[A-Za-z0-9+/][AQgw]==)$";
+/// The base64 of any bytes.
+const BYTES_PATTERN: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=\
+    |[A-Za-z0-9+/][AQgw]==)?$";
+
+pub(super) fn all() -> [Member; 12] {
+    let entity = || [("key", named("Key")), ("value", named("Bytes")), ("etag", text())];
+    let found = with_optional(object(entity()), [("read_ns", count())]);
+    let missing = object([("key", named("Key")), ("found", json!({ "const": false }))]);
+    let missing = with_optional(missing, [("read_ns", count())]);
+    let key = closed(object([("key", named("Key"))]));
+    [
+        ("Key", json!({ "type": "string", "contentEncoding": "base64", "pattern": KEY_PATTERN })),
+        (
+            "Bytes",
+            json!({ "type": "string", "contentEncoding": "base64", "pattern": BYTES_PATTERN }),
+        ),
+        ("Keys", json!({ "type": "array", "items": key, "minItems": 1, "maxItems": KEYS_MAX })),
+        (
+            "Batch",
+            json!({ "type": "array", "items": { "oneOf": [put(), delete()] }, "minItems": 1 }),
+        ),
+        ("BatchWritten", counts(["entries", "last_sequence"])),
+        ("Entities", list(with_optional(object(entity()), [("expires_at_ms", count())]))),
+        ("Found", list(json!({ "anyOf": [found, missing] }))),
+        ("Changes", list(change())),
+        ("ChangesLost", object([("error", text()), ("oldest", count()), ("newest", count())])),
+        ("Tables", object([("tables", list(text()))])),
+        ("Emptied", counts(["removed"])),
+        (
+            "Error",
+            object([
+                ("error", json!({ "const": true })),
+                ("code", count()),
+                ("errorNum", count()),
+                ("errorMessage", text()),
+            ]),
+        ),
+    ]
+}
+
+/// A line of a batch that puts.
+fn put() -> Value {
+    let members = [("op", one_of(&["put"])), ("key", named("Key")), ("value", named("Bytes"))];
+    let ttl = ("ttl", or_null(number_to(LIFETIME_SECONDS_MAX)));
+    closed(with_optional(with_condition(object(members)), [ttl]))
+}
+
+/// A line of a batch that deletes.
+fn delete() -> Value {
+    let members = [("op", one_of(&["delete"])), ("key", named("Key"))];
+    let none = [("value", nothing()), ("ttl", nothing())];
+    closed(with_optional(with_condition(object(members)), none))
+}
+
+/// The same line, with one condition at most.
+fn with_condition(line: Value) -> Value {
+    let revision = json!({ "type": "string", "pattern": r#"^(\*|"?[0-9]{1,19}"?)$"# });
+    let members = [("if_match", or_null(revision)), ("if_none_match", or_null(one_of(&["*"])))];
+    let mut line = with_optional(line, members);
+    line["not"] = object([("if_match", text()), ("if_none_match", text())]);
+    line
+}
+
+/// A line of a stream of changes: a write, how far it is, or why it ends.
+fn change() -> Value {
+    let line = object([("sequence", count())]);
+    with_optional(
+        line,
+        [
+            ("written_at_ms", count()),
+            ("expires_at_ms", count()),
+            ("key", text()),
+            ("value", named("Bytes")),
+            ("document", json!({ "type": "object" })),
+            ("deleted", json!({ "const": true })),
+            ("error", text()),
+            ("oldest", count()),
+            ("newest", count()),
+        ],
+    )
+}

@@ -1,0 +1,89 @@
+//! Pieces that schemas are made of.
+
+use serde_json::{Map, Value, json};
+
+/// A member of an object: its name and its schema.
+pub(super) type Member = (&'static str, Value);
+
+/// A reference to the schema of this name.
+pub(super) fn named(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+pub(super) fn one_of(texts: &[&str]) -> Value {
+    json!({ "type": "string", "enum": texts })
+}
+
+pub(super) fn flag() -> Value {
+    json!({ "type": "boolean" })
+}
+
+pub(super) fn number() -> Value {
+    json!({ "type": "number" })
+}
+
+/// A number from zero to `most`.
+pub(super) fn number_to(most: f64) -> Value {
+    json!({ "type": "number", "minimum": 0, "maximum": most })
+}
+
+/// A whole number of 64 bits.
+pub(super) fn count() -> Value {
+    at_least(0)
+}
+
+pub(super) fn at_least(least: u64) -> Value {
+    between(least, u64::MAX)
+}
+
+pub(super) fn between(least: impl Into<Value>, most: impl Into<Value>) -> Value {
+    json!({ "type": "integer", "minimum": least.into(), "maximum": most.into() })
+}
+
+pub(super) fn list(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+pub(super) fn nothing() -> Value {
+    json!({ "type": "null" })
+}
+
+pub(super) fn or_null(schema: Value) -> Value {
+    json!({ "anyOf": [schema, nothing()] })
+}
+
+/// An object with these members.
+pub(super) fn object<const N: usize>(members: [Member; N]) -> Value {
+    let required: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
+    let mut object = json!({ "type": "object", "required": required });
+    object["properties"] = properties(members);
+    object
+}
+
+/// The same object, which may have these members, too.
+pub(super) fn with_optional<const N: usize>(mut object: Value, members: [Member; N]) -> Value {
+    if let Some(known) = object["properties"].as_object_mut() {
+        known.extend(members.map(|(name, schema)| (name.to_owned(), schema)));
+    }
+    object
+}
+
+/// The same object, which has no other members.
+pub(super) fn closed(mut object: Value) -> Value {
+    object["additionalProperties"] = false.into();
+    object
+}
+
+/// Counts by these names.
+pub(super) fn counts<const N: usize>(names: [&'static str; N]) -> Value {
+    object(names.map(|name| (name, count())))
+}
+
+fn properties<const N: usize>(members: [Member; N]) -> Value {
+    let members = members.map(|(name, schema)| (name.to_owned(), schema));
+    members.into_iter().collect::<Map<_, _>>().into()
+}
