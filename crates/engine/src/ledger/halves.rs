@@ -129,8 +129,8 @@ fn write_first(
     Ok(merged)
 }
 
-/// Flushes until nothing waits, or level 0 is crowded: a writer that is as fast as flushes are would
-/// keep the merge waiting for ever.
+/// Flushes until nothing waits, or level 0 is crowded: a writer that is as fast as flushes are
+/// would keep the merge waiting for ever.
 fn flush_meanwhile(state: &State) -> Result<()> {
     while !state.is_crowded() && flush_oldest(state)? {}
     Ok(())
