@@ -67,7 +67,7 @@ impl RoundTrip {
 }
 
 impl Sample {
-    /// The sample of a request, whose record will wait for what is told of it.
+    /// The sample of a request, whose record waits for the traces of its round trips.
     pub(crate) fn of(timeline: &mut Timeline) -> Sample {
         let request = if timeline.is_on() { timeline.request() } else { 0 };
         if request != 0 {
@@ -113,7 +113,7 @@ impl Traces {
     }
 
     /// Looks at the traces of a request's round trips: for the sums and, if it has a number, for
-    /// what is told of it.
+    /// its record.
     pub(crate) async fn look(&self, request: u64, round_trips: Vec<RoundTrip>, clock: Clock) {
         let mut all = Split::default();
         for RoundTrip { trace, took_us } in round_trips {

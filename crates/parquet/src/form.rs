@@ -89,7 +89,7 @@ fn of_converted(physical: Physical, converted: ConvertedType) -> Option<Form> {
     }
 }
 
-/// The form of what is told by nothing else.
+/// The form of a column with no other description.
 fn plain(physical: Physical) -> Option<Form> {
     match physical {
         Physical::BOOLEAN => Some(Form::Boolean),

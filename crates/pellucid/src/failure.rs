@@ -11,7 +11,7 @@ const MISSING_CODE: u8 = 4;
 /// The exit code of a write whose condition did not hold.
 const CONDITION_CODE: u8 = 5;
 
-/// Why a command ends without having done its work, in words for whoever called it.
+/// The reason why a command ends without having done its work, in words for its caller.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) text: String,

@@ -29,7 +29,7 @@ const OF_ALL: [Refusal; 12] = [
     (503, "Busy", "Too much is under way, or the store takes no writes now."),
     (505, "Version", "The versions known are HTTP/1.0, HTTP/1.1 and HTTP/2."),
 ];
-/// The refusals of whoever has to have an account.
+/// The refusals of requests that need an account.
 const OF_ACCOUNTS: [Refusal; 2] = [
     (401, "Unauthorized", "Credentials are missing or wrong."),
     (429, "TooManyAttempts", "Too many passwords wait to be verified, or were wrong."),

@@ -95,7 +95,7 @@ impl Nodes {
     #[inline]
     pub(super) unsafe fn link_last(&self) {
         let place = self.arena.last_place();
-        // Release: whoever follows the link sees the node as it was written.
+        // Release: a reader that follows the link sees the node as it was written.
         self.node(self.last.load(Ordering::Relaxed)).next().store(place, Ordering::Release);
         self.last.store(place, Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
