@@ -22,12 +22,13 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
-use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, schedule_for_background, start_job};
+use pellucid_thread::{
+    Condvar, Job, JoinHandle, Mutex, MutexGuard, schedule_for_background, start_job,
+};
 
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
@@ -452,7 +453,7 @@ impl GarbageCollector {
                 collector.collect_in_background();
             }
         };
-        let thread = std::thread::Builder::new().name(COLLECT_THREAD.to_owned()).spawn(work)?;
+        let thread = pellucid_thread::spawn(COLLECT_THREAD, work)?;
         self.has_thread.store(true, Ordering::Relaxed);
         Ok(thread)
     }

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use pellucid_account::Activity;
 use pellucid_io::{LockGuard, Random, SeededRandom, SystemRandom};
-use pellucid_thread::Mutex;
+use pellucid_thread::{JoinHandle, Mutex};
 
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};

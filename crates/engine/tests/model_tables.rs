@@ -14,13 +14,12 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use common::tables::*;
-use common::{Chooser, Held, STORE, small};
+use common::{Chooser, STORE, small};
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexChange, IndexId,
-    KEY_LENGTH_MAX, Operation, ReadMode, Selection, Snapshot, TERM_LENGTH_MAX, TableId,
-    rebuild_ledger, restore,
+    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexId, ReadMode,
+    Selection, Snapshot, TERM_LENGTH_MAX, TableId, rebuild_ledger, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -28,9 +27,8 @@ use pellucid_io::simulated::SimulatedFileSystem;
 const SEEDS: u64 = 120;
 /// Steps for each seed.
 const STEPS: u64 = 250;
-/// What the wall clock shows at first, and how far it steps at most, in milliseconds.
+/// What the wall clock shows at first, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
-const STEP_MAX_MS: u64 = 10_000;
 /// Seeds that failed once.
 const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
 struct Model {
@@ -107,77 +105,15 @@ impl Model {
         }
     }
 
-    fn term(&mut self) -> Vec<u8> {
-        let terms: [&[u8]; 9] =
-            [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\xff", b"ab", b"b", b"\xff"];
-        match self.choose.below(12) {
-            9 => vec![0; TERM_LENGTH_MAX],
-            10 => vec![b'a'; TERM_LENGTH_MAX],
-            11 => self.choose.bytes(3),
-            number => terms[number as usize].to_vec(),
-        }
-    }
-
     fn change(&mut self) -> Change {
-        let table = [PLAIN, PLAIN, RULED, HEAD_ONLY][self.choose.below(4) as usize];
-        let common::Change { mut key, mut put, .. } = self.choose.change();
-        if self.choose.below(50) == 0 {
-            key = vec![self.choose.below(2) as u8; KEY_LENGTH_MAX];
-        }
-        if let Some((head, value)) = &mut put {
-            match table {
-                RULED => *head = brief(&key, value),
-                HEAD_ONLY => value.clear(),
-                _ => {}
-            }
-        }
-        let is_expiring = put.is_some() && self.choose.below(4) == 0;
-        let lifetime_ms = self.choose.below(2 * STEP_MAX_MS);
-        let expires_at_ms = if is_expiring { self.engine().now_ms() + lifetime_ms } else { 0 };
-        let indexes: Vec<_> =
-            (0..INDEX_TABLES.len()).filter(|number| INDEX_TABLES[*number] == table).collect();
-        let count = if indexes.is_empty() { 0 } else { self.choose.below(4) };
-        let terms = (0..count).map(|_| {
-            let index = indexes[self.choose.below(indexes.len() as u64) as usize];
-            let is_added = put.is_some() && self.choose.below(3) > 0;
-            (index, self.term(), is_added)
-        });
-        let terms = terms.collect();
-        Change { table, key, put, expires_at_ms, terms }
+        let now_ms = self.engine().now_ms();
+        draw_change(&mut self.choose, Some(now_ms))
     }
 
     /// Writes changes as one batch, with a condition on the last one; returns what came of it.
     fn write_changes(&self, changes: &[Change], condition: Condition) -> Result<u64, Error> {
-        let mut terms: Vec<Vec<IndexChange<'_>>> = Vec::new();
-        for change in changes {
-            let each = change.terms.iter().map(|(index, term, is_added)| {
-                let make = if *is_added { IndexChange::add } else { IndexChange::remove };
-                make(self.indexes[*index], term)
-            });
-            terms.push(each.collect());
-        }
-        let operations: Vec<_> = std::iter::zip(changes, &terms)
-            .enumerate()
-            .map(|(position, (change, terms))| {
-                let table = self.tables[change.table];
-                let operation = match &change.put {
-                    Some((_, value)) if change.table == RULED => {
-                        Operation::put(table, &change.key, value)
-                    }
-                    Some((head, value)) => {
-                        Operation::put(table, &change.key, value).with_head(head)
-                    }
-                    None => Operation::delete(table, &change.key),
-                };
-                let is_last = position + 1 == changes.len();
-                operation
-                    .with_expiry(change.expires_at_ms)
-                    .with_index_changes(terms)
-                    .with_condition(if is_last { condition } else { Condition::None })
-            })
-            .collect();
-        let written = self.engine().write(&operations, Acknowledgement::Os)?;
-        Ok(written.sequence)
+        let names = (&self.tables, &self.indexes);
+        write_changes(&self.engine(), names, changes, condition, Acknowledgement::Os)
     }
 
     fn write(&mut self) {
@@ -200,8 +136,7 @@ impl Model {
         match self.write_changes(&changes, condition) {
             Ok(sequence) => {
                 assert!(holds);
-                let terms: u64 = changes.iter().map(|change| change.terms.len() as u64).sum();
-                assert_eq!(sequence, self.last_sequence + terms + count);
+                assert_eq!(sequence, self.last_sequence + length(&changes));
                 self.apply(sequence, &changes);
             }
             Err(Error::ConditionFailed { index, current: reported }) => {
@@ -213,27 +148,7 @@ impl Model {
     }
 
     fn apply(&mut self, last_sequence: u64, changes: &[Change]) {
-        for (index, term, is_added, change) in changes
-            .iter()
-            .flat_map(|change| change.terms.iter().map(move |(i, t, a)| (*i, t, *a, change)))
-        {
-            let entry = (term.clone(), change.key.clone());
-            match is_added {
-                true => self.state.indexes[index].insert(entry, change.expires_at_ms),
-                false => self.state.indexes[index].remove(&entry),
-            };
-        }
-        let first = last_sequence + 1 - changes.len() as u64;
-        for (sequence, change) in (first..).zip(changes) {
-            let (key, expires_at_ms) = (change.key.clone(), change.expires_at_ms);
-            let map = &mut self.state.tables[change.table];
-            match change.put.clone() {
-                Some((head, value)) => {
-                    map.insert(key, Held { sequence, expires_at_ms, head, value })
-                }
-                None => map.remove(&key),
-            };
-        }
+        self.state.apply(last_sequence, changes);
         self.last_sequence = last_sequence;
         self.history.push((last_sequence, self.state.clone()));
     }
@@ -328,7 +243,7 @@ impl Model {
     /// An index, all at once and page by page, with the objects beside the entries.
     fn select_entries(&mut self) {
         self.purge();
-        let (low, high) = (self.term(), self.term());
+        let (low, high) = (draw_term(&mut self.choose), draw_term(&mut self.choose));
         let bounds = self.bounds(low, high);
         let (direction, limit) = self.direction_and_limit();
         let selection = selection(&bounds, direction, limit);

@@ -1,13 +1,26 @@
 //! A condition variable for [`Mutex`], whose waits are in the profile `block`.
 
-use std::sync::{LockResult, PoisonError, WaitTimeoutResult};
+use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::Clock;
 
 use crate::lock::{Mutex, MutexGuard};
+use crate::turns;
 use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
+
+/// As [`std::sync::WaitTimeoutResult`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// True if the time was over before a notice came.
+    #[must_use]
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
 
 /// As [`std::sync::Condvar`].
 #[derive(Debug, Default)]
@@ -33,11 +46,13 @@ impl Condvar {
 
     /// Wakes one thread that waits.
     pub fn notify_one(&self) {
+        turns::wake(self.address(), false);
         self.inner.notify_one();
     }
 
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
+        turns::wake(self.address(), true);
         self.inner.notify_all();
     }
 
@@ -48,6 +63,9 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
+        if turns::is_simulated() {
+            return self.wait_simulated(lock, inner, None).0;
+        }
         lock.guard_of(self.timed(|condition| condition.wait(inner)))
     }
 
@@ -58,7 +76,29 @@ impl Condvar {
     /// As there.
     pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
+        if turns::is_simulated() {
+            return self.wait_simulated(lock, inner, None).0;
+        }
         lock.guard_of(self.inner.wait(inner))
+    }
+
+    /// Waits for a turn after a notice. Nobody else runs between the end of the lock and the
+    /// beginning of the wait.
+    fn wait_simulated<'a, T>(
+        &self,
+        lock: &'a Mutex<T>,
+        inner: std::sync::MutexGuard<'a, T>,
+        timeout: Option<Duration>,
+    ) -> (LockResult<MutexGuard<'a, T>>, bool) {
+        drop(inner);
+        turns::gave_back(lock.address());
+        let is_timed_out = turns::wait(self.address(), timeout);
+        (lock.lock(), is_timed_out)
+    }
+
+    /// The name of the condition in a simulation.
+    fn address(&self) -> usize {
+        (&raw const self.inner).addr()
     }
 
     /// As [`Condvar::wait`], until `condition` no longer holds.
@@ -88,7 +128,23 @@ impl Condvar {
         timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let (lock, inner) = guard.into_parts();
-        timed_out(lock, self.timed(|condition| condition.wait_timeout(inner, timeout)))
+        let (locked, is_over) = if turns::is_simulated() {
+            self.wait_simulated(lock, inner, Some(timeout))
+        } else {
+            let waited = self.timed(|condition| condition.wait_timeout(inner, timeout));
+            match waited {
+                Ok((inner, result)) => (lock.guard_of(Ok(inner)), result.timed_out()),
+                Err(poisoned) => {
+                    let (inner, result) = poisoned.into_inner();
+                    (lock.guard_of(Err(PoisonError::new(inner))), result.timed_out())
+                }
+            }
+        };
+        let result = WaitTimeoutResult(is_over);
+        match locked {
+            Ok(guard) => Ok((guard, result)),
+            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
+        }
     }
 
     /// As [`Condvar::wait_while`], for at most `timeout`.
@@ -98,14 +154,22 @@ impl Condvar {
     #[track_caller]
     pub fn wait_timeout_while<'a, T>(
         &self,
-        guard: MutexGuard<'a, T>,
+        mut guard: MutexGuard<'a, T>,
         timeout: Duration,
-        condition: impl FnMut(&mut T) -> bool,
+        mut condition: impl FnMut(&mut T) -> bool,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        let (lock, inner) = guard.into_parts();
-        let wait =
-            |condvar: &std::sync::Condvar| condvar.wait_timeout_while(inner, timeout, condition);
-        timed_out(lock, self.timed(wait))
+        let stopwatch = Clock::monotonic().stopwatch();
+        let mut left = timeout;
+        while condition(&mut guard) {
+            let result;
+            (guard, result) = self.wait_timeout(guard, left)?;
+            left = timeout.saturating_sub(Duration::from_nanos(stopwatch.elapsed_ns()));
+            if result.timed_out() || left.is_zero() {
+                let is_over = condition(&mut guard);
+                return Ok((guard, WaitTimeoutResult(is_over)));
+            }
+        }
+        Ok((guard, WaitTimeoutResult(false)))
     }
 
     #[track_caller]
@@ -118,25 +182,6 @@ impl Condvar {
         let outcome = wait(&self.inner);
         waits::note_wait(stopwatch.elapsed_ns());
         outcome
-    }
-}
-
-type TimedOut<G> = LockResult<(G, WaitTimeoutResult)>;
-
-fn timed_out<'a, T>(
-    lock: &'a Mutex<T>,
-    outcome: TimedOut<std::sync::MutexGuard<'a, T>>,
-) -> TimedOut<MutexGuard<'a, T>> {
-    let (locked, result) = match outcome {
-        Ok((inner, result)) => (Ok(inner), result),
-        Err(poisoned) => {
-            let (inner, result) = poisoned.into_inner();
-            (Err(PoisonError::new(inner)), result)
-        }
-    };
-    match lock.guard_of(locked) {
-        Ok(guard) => Ok((guard, result)),
-        Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
     }
 }
 

@@ -26,6 +26,12 @@ impl Contention {
         Contention { waiters: AtomicU64::new(0), holder: AtomicUsize::new(0) }
     }
 
+    /// The name of the lock in a simulation.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Waits by `lock` to have alone what was found taken; the time counts against both sides.
     #[track_caller]
     pub(crate) fn wait<T>(&self, lock: impl FnOnce() -> T) -> T {

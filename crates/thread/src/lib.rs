@@ -21,18 +21,27 @@ mod random;
 mod recurring;
 mod rwlock;
 mod schedule;
+#[cfg(feature = "simulated")]
+mod scheduler;
 mod scheduling;
+#[cfg(feature = "simulated")]
+pub mod simulation;
 mod sites;
+mod spawn;
 mod stack;
 mod text;
+#[cfg(not(feature = "simulated"))]
+mod turns;
 mod waiting;
 mod waits;
+#[cfg(feature = "simulated")]
+use simulation as turns;
 
 pub use activity::{
     Job, JobGuard, LOOP_PHASE, Labels, begin_request, labels, number_early_request, resume_request,
     set_operation, set_phase, set_request, start_job, suspend_request,
 };
-pub use condvar::Condvar;
+pub use condvar::{Condvar, WaitTimeoutResult};
 pub use contained::{Indivisible, Panicked, contain, end_process_on_other_panics, run_contained};
 pub use early::{EARLY_MAX, early_operation, is_early_awaited};
 pub use handed_over::{HandedOver, TakenUp};
@@ -43,6 +52,7 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use schedule::{RunAccount, RunTimes};
 pub use scheduling::{give_way, schedule_for_background, schedule_for_requests};
 pub use sites::{Counts, SITES_MAX, Site, Sites};
+pub use spawn::{JoinHandle, ScopedJoinHandle, spawn, spawn_scoped};
 pub use stack::{Registers, STACK_DEPTH_MAX, capture, capture_interrupted, prepare_thread};
 pub use waiting::{WAITS_MAX, Wait, WaitKind, Waiting, monotonic_ns, waits};
 pub use waits::{

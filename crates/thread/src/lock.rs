@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use crate::contention::Contention;
+use crate::turns;
 
 /// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
 #[derive(Default)]
@@ -45,6 +46,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        turns::point();
         match self.inner.try_lock() {
             Ok(inner) => Ok(self.guard(inner)),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -57,8 +59,14 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
-        let locked = self.contention.wait(|| self.inner.lock());
+        let simulated = turns::wait_for(self.address(), || if_free(self.inner.try_lock()));
+        let locked = simulated.unwrap_or_else(|| self.contention.wait(|| self.inner.lock()));
         self.guard_of(locked)
+    }
+
+    /// The name of the lock in a simulation.
+    pub(crate) fn address(&self) -> usize {
+        (&raw const self.inner).addr()
     }
 
     /// Takes the lock if it is free.
@@ -84,6 +92,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     fn guard<'a>(&'a self, inner: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        turns::took(self.address());
         MutexGuard { lock: self, inner: ManuallyDrop::new(inner) }
     }
 
@@ -95,6 +104,15 @@ impl<T: ?Sized> Mutex<T> {
             Ok(inner) => Ok(self.guard(inner)),
             Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
         }
+    }
+}
+
+/// The lock, poisoned or not, if it was free.
+pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<LockResult<G>> {
+    match tried {
+        Ok(guard) => Some(Ok(guard)),
+        Err(TryLockError::Poisoned(poisoned)) => Some(Err(poisoned)),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -126,6 +144,8 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         self.lock.contention.note_holder();
         // SAFETY: this is the only place that drops it, and it runs once.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
+        turns::gave_back(self.lock.address());
+        turns::point();
     }
 }
 

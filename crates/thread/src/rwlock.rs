@@ -6,6 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError};
 
 use crate::contention::Contention;
+use crate::lock::if_free;
+use crate::turns;
 
 /// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits
 /// for several readers waits for the last of them.
@@ -43,8 +45,9 @@ impl<T> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        turns::point();
         let contention = &self.contention;
-        let guard = |inner| RwLockReadGuard { inner, contention };
+        let guard = |inner| RwLockReadGuard::new(inner, contention);
         match self.inner.try_read() {
             Ok(inner) => Ok(guard(inner)),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -58,10 +61,12 @@ impl<T> RwLock<T> {
     #[track_caller]
     fn read_contended(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         let contention = &self.contention;
-        match contention.wait_among_others(|| self.inner.read()) {
-            Ok(inner) => Ok(RwLockReadGuard { inner, contention }),
+        let address = contention.address();
+        let simulated = turns::wait_for(address, || if_free(self.inner.try_read()));
+        match simulated.unwrap_or_else(|| contention.wait_among_others(|| self.inner.read())) {
+            Ok(inner) => Ok(RwLockReadGuard::new(inner, contention)),
             Err(poisoned) => {
-                Err(PoisonError::new(RwLockReadGuard { inner: poisoned.into_inner(), contention }))
+                Err(PoisonError::new(RwLockReadGuard::new(poisoned.into_inner(), contention)))
             }
         }
     }
@@ -73,8 +78,9 @@ impl<T> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        turns::point();
         let contention = &self.contention;
-        let guard = |inner| RwLockWriteGuard { inner, contention };
+        let guard = |inner| RwLockWriteGuard::new(inner, contention);
         match self.inner.try_write() {
             Ok(inner) => Ok(guard(inner)),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -88,10 +94,12 @@ impl<T> RwLock<T> {
     #[track_caller]
     fn write_contended(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         let contention = &self.contention;
-        match contention.wait(|| self.inner.write()) {
-            Ok(inner) => Ok(RwLockWriteGuard { inner, contention }),
+        let address = contention.address();
+        let simulated = turns::wait_for(address, || if_free(self.inner.try_write()));
+        match simulated.unwrap_or_else(|| contention.wait(|| self.inner.write())) {
+            Ok(inner) => Ok(RwLockWriteGuard::new(inner, contention)),
             Err(poisoned) => {
-                Err(PoisonError::new(RwLockWriteGuard { inner: poisoned.into_inner(), contention }))
+                Err(PoisonError::new(RwLockWriteGuard::new(poisoned.into_inner(), contention)))
             }
         }
     }
@@ -103,16 +111,36 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
+impl<'a, T> RwLockReadGuard<'a, T> {
+    #[inline]
+    fn new(inner: std::sync::RwLockReadGuard<'a, T>, contention: &'a Contention) -> Self {
+        turns::took(contention.address());
+        RwLockReadGuard { inner, contention }
+    }
+}
+
 impl<T> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        // No turn ends before the lock is free, too.
+        turns::gave_back(self.contention.address());
         self.contention.note_holder_among_others();
+    }
+}
+
+impl<'a, T> RwLockWriteGuard<'a, T> {
+    #[inline]
+    fn new(inner: std::sync::RwLockWriteGuard<'a, T>, contention: &'a Contention) -> Self {
+        turns::took(contention.address());
+        RwLockWriteGuard { inner, contention }
     }
 }
 
 impl<T> Drop for RwLockWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        // No turn ends before the lock is free, too.
+        turns::gave_back(self.contention.address());
         self.contention.note_holder();
     }
 }

@@ -9,6 +9,8 @@
 
 use std::io;
 
+use crate::turns;
+
 /// The slice for which either kind of thread wants to run; the least that the kernel grants.
 const SLICE_NS: u64 = 100_000;
 /// By how much background threads are nicer than others: beside a thread that never sleeps, one of
@@ -72,6 +74,9 @@ pub fn schedule_for_background() -> io::Result<()> {
 /// A thread whose policy is not the ordinary one was given that by somebody who knows why, and
 /// keeps it.
 fn schedule(nicer: i32) -> io::Result<()> {
+    if turns::is_simulated() {
+        return Ok(());
+    }
     let attributes = Attributes::of_this_thread()?;
     if attributes.policy != libc::SCHED_OTHER as u32 {
         return Ok(());
@@ -85,6 +90,9 @@ fn schedule(nicer: i32) -> io::Result<()> {
 /// microsecond where nobody wants it.
 #[inline]
 pub fn give_way() {
+    if turns::is_simulated() {
+        return turns::point();
+    }
     std::thread::yield_now();
 }
 

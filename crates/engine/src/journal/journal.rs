@@ -2,7 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+
+use pellucid_thread::JoinHandle;
 
 use super::excess::SpaceExcess;
 use super::files::SegmentFiles;

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
-use pellucid_thread::{Condvar, Indivisible, Mutex, start_job};
+use pellucid_thread::{Condvar, Indivisible, JoinHandle, Mutex, start_job};
 
 use super::files::{SEGMENTS, SegmentFiles};
 use super::footer::{decode_footer, encode_footer};
@@ -176,8 +175,7 @@ impl Sealer {
     /// Starts the thread.
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let sealer = Arc::clone(self);
-        let thread = std::thread::Builder::new().name(SEAL_THREAD.to_owned());
-        let thread = thread.spawn(move || sealer.seal_all())?;
+        let thread = pellucid_thread::spawn(SEAL_THREAD, move || sealer.seal_all())?;
         lock(&self.state).is_running = true;
         Ok(thread)
     }

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, Mutex, MutexGuard, start_job};
+use pellucid_thread::{Condvar, JoinHandle, Mutex, MutexGuard, start_job};
 
 use super::files::{SEGMENTS, SegmentFiles};
 use super::room::{Planned, Purpose, SegmentRoom, Space};
@@ -190,8 +189,7 @@ impl Spares {
     /// Starts the thread.
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let spares = Arc::clone(self);
-        let thread = std::thread::Builder::new().name(PREPARE_THREAD.to_owned());
-        let thread = thread.spawn(move || spares.prepare())?;
+        let thread = pellucid_thread::spawn(PREPARE_THREAD, move || spares.prepare())?;
         lock(&self.state).is_running = true;
         Ok(thread)
     }

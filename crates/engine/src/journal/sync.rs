@@ -7,11 +7,12 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 use pellucid_account::Activity;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, HandedOver, Indivisible, Job, Mutex, WaitKind, Waiting, start_job};
+use pellucid_thread::{
+    Condvar, HandedOver, Indivisible, Job, JoinHandle, Mutex, WaitKind, Waiting, start_job,
+};
 
 use super::segments::SegmentSet;
 use crate::durability::{DurableCallback, SyncTimes};
@@ -225,8 +226,7 @@ impl GroupSync {
     /// Starts the sync thread.
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let sync = Arc::clone(self);
-        let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned());
-        let thread = thread.spawn(move || sync.serve_waiters())?;
+        let thread = pellucid_thread::spawn(SYNC_THREAD, move || sync.serve_waiters())?;
         lock(&self.waiters).is_running = true;
         Ok(thread)
     }

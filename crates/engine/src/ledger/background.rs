@@ -6,10 +6,9 @@
 //! medium is unknown.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_thread::{Job, schedule_for_background, start_job};
+use pellucid_thread::{Job, JoinHandle, schedule_for_background, start_job};
 
 use super::compaction::{compact_one, is_merge_due};
 use super::flush::flush_oldest;
@@ -38,8 +37,7 @@ const SHORTAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
     let shared = Arc::clone(state);
     state.signals.set_thread(true);
-    let thread = std::thread::Builder::new().name(THREAD_NAME.to_owned());
-    thread.spawn(move || run(&shared)).map_err(|error| {
+    pellucid_thread::spawn(THREAD_NAME, move || run(&shared)).map_err(|error| {
         state.signals.set_thread(false);
         Error::io("start a thread for", state.files.directory(), error)
     })

@@ -78,8 +78,9 @@ pub(super) fn write_merge(state: &State, plan: &MergePlan, levels: &Levels) -> R
     let progress = Progress::default();
     let second = || write_second(state, plan, levels, &middle, &progress);
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name(THREAD_NAME.to_owned());
-        let Ok(thread) = thread.spawn_scoped(scope, second) else { return write_whole() };
+        let Ok(thread) = pellucid_thread::spawn_scoped(scope, THREAD_NAME, second) else {
+            return write_whole();
+        };
         let first = write_first(state, plan, levels, &middle, &progress);
         if first.is_err() {
             progress.is_given_up.store(true, Ordering::Release);

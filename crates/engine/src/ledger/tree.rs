@@ -2,13 +2,12 @@
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::Guard;
 use pellucid_account::EngineCounts;
 use pellucid_io::FileSystem;
-use pellucid_thread::Mutex;
+use pellucid_thread::{JoinHandle, Mutex};
 
 #[cfg(test)]
 use super::background::do_one_job;

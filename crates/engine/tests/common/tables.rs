@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use pellucid_engine::{
-    Direction, Engine, IndexId, MetadataExtractor, Object, Selection, Snapshot, TableId,
+    Acknowledgement, Condition, Direction, Engine, IndexChange, IndexId, KEY_LENGTH_MAX,
+    MetadataExtractor, Object, Operation, Result, Selection, Snapshot, TERM_LENGTH_MAX, TableId,
     TableOptions,
 };
 
-use super::{Held, Map, purge};
+use super::{Chooser, Held, Map, purge};
+
+/// The longest step of the wall clock, in milliseconds; an entry lives up to twice as long.
+pub const STEP_MAX_MS: u64 = 10_000;
 
 /// The tables of objects: a plain one, one with heads by rule, one of heads only.
 pub const TABLES: usize = 3;
@@ -28,7 +32,12 @@ impl MetadataExtractor for Brief {
         "brief 1"
     }
 
-    fn derive(&self, key: &[u8], value: &[u8], head: &mut Vec<u8>) -> Result<(), String> {
+    fn derive(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        head: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
         head.extend_from_slice(&(value.len() as u32).to_le_bytes());
         head.extend(key.iter().take(2).chain(value.iter().take(60)));
         Ok(())
@@ -62,6 +71,30 @@ impl State {
             entries.retain(|_, expires_at_ms| *expires_at_ms == 0 || *expires_at_ms > now_ms);
         }
     }
+
+    /// Applies a batch whose last entry has this sequence number.
+    pub fn apply(&mut self, last_sequence: u64, changes: &[Change]) {
+        for change in changes {
+            for (index, term, is_added) in &change.terms {
+                let entry = (term.clone(), change.key.clone());
+                match is_added {
+                    true => self.indexes[*index].insert(entry, change.expires_at_ms),
+                    false => self.indexes[*index].remove(&entry),
+                };
+            }
+        }
+        let first = last_sequence + 1 - changes.len() as u64;
+        for (sequence, change) in (first..).zip(changes) {
+            let (key, expires_at_ms) = (change.key.clone(), change.expires_at_ms);
+            let map = &mut self.tables[change.table];
+            match change.put.clone() {
+                Some((head, value)) => {
+                    map.insert(key, Held { sequence, expires_at_ms, head, value })
+                }
+                None => map.remove(&key),
+            };
+        }
+    }
 }
 
 /// One operation, owned.
@@ -74,6 +107,89 @@ pub struct Change {
     pub expires_at_ms: u64,
     /// Index, term, and whether the entry is added.
     pub terms: Vec<(usize, Vec<u8>, bool)>,
+}
+
+/// The sequence numbers that a batch takes.
+pub fn length(changes: &[Change]) -> u64 {
+    changes.iter().map(|change| 1 + change.terms.len() as u64).sum()
+}
+
+/// Draws a term: short ones that lie close together, and the longest.
+pub fn draw_term(choose: &mut Chooser) -> Vec<u8> {
+    let terms: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\xff", b"ab", b"b", b"\xff"];
+    match choose.below(12) {
+        9 => vec![0; TERM_LENGTH_MAX],
+        10 => vec![b'a'; TERM_LENGTH_MAX],
+        11 => choose.bytes(3),
+        number => terms[number as usize].to_vec(),
+    }
+}
+
+/// Draws an operation of any kind on any table; with lifetimes from `now_ms` on, if it is given.
+pub fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
+    let table = [PLAIN, PLAIN, RULED, HEAD_ONLY][choose.below(4) as usize];
+    let super::Change { mut key, mut put, .. } = choose.change();
+    if choose.below(50) == 0 {
+        key = vec![choose.below(2) as u8; KEY_LENGTH_MAX];
+    }
+    if let Some((head, value)) = &mut put {
+        match table {
+            RULED => *head = brief(&key, value),
+            HEAD_ONLY => value.clear(),
+            _ => {}
+        }
+    }
+    let is_expiring = put.is_some() && choose.below(4) == 0;
+    let lifetime_ms = choose.below(2 * STEP_MAX_MS);
+    let expires_at_ms = now_ms.filter(|_| is_expiring).map_or(0, |now_ms| now_ms + lifetime_ms);
+    let indexes: Vec<_> =
+        (0..INDEX_TABLES.len()).filter(|number| INDEX_TABLES[*number] == table).collect();
+    let count = if indexes.is_empty() { 0 } else { choose.below(4) };
+    let terms = (0..count).map(|_| {
+        let index = indexes[choose.below(indexes.len() as u64) as usize];
+        let is_added = put.is_some() && choose.below(3) > 0;
+        (index, draw_term(choose), is_added)
+    });
+    let terms = terms.collect();
+    Change { table, key, put, expires_at_ms, terms }
+}
+
+/// Writes changes as one batch, with a condition on the last one; returns the last sequence
+/// number.
+pub fn write_changes(
+    engine: &Engine,
+    (tables, indexes): (&[TableId; TABLES], &[IndexId; INDEX_TABLES.len()]),
+    changes: &[Change],
+    condition: Condition,
+    acknowledgement: Acknowledgement,
+) -> Result<u64> {
+    let mut terms: Vec<Vec<IndexChange<'_>>> = Vec::new();
+    for change in changes {
+        let each = change.terms.iter().map(|(index, term, is_added)| {
+            let make = if *is_added { IndexChange::add } else { IndexChange::remove };
+            make(indexes[*index], term)
+        });
+        terms.push(each.collect());
+    }
+    let operations: Vec<_> = std::iter::zip(changes, &terms)
+        .enumerate()
+        .map(|(position, (change, terms))| {
+            let table = tables[change.table];
+            let operation = match &change.put {
+                Some((_, value)) if change.table == RULED => {
+                    Operation::put(table, &change.key, value)
+                }
+                Some((head, value)) => Operation::put(table, &change.key, value).with_head(head),
+                None => Operation::delete(table, &change.key),
+            };
+            let is_last = position + 1 == changes.len();
+            operation
+                .with_expiry(change.expires_at_ms)
+                .with_index_changes(terms)
+                .with_condition(if is_last { condition } else { Condition::None })
+        })
+        .collect();
+    Ok(engine.write(&operations, acknowledgement)?.sequence)
 }
 
 /// The options of a table whose heads [`Brief`] derives.

@@ -18,7 +18,7 @@ impl SimulatedFile {
     /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
     /// if there is no room.
     fn call(&self, length: u64) -> io::Result<usize> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         let more = length.saturating_sub(self.content.length() as u64);
         if more > 0 {
@@ -55,7 +55,7 @@ impl File for SimulatedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         let loses = state.faults.sync();
         drop(state);

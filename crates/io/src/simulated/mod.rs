@@ -92,6 +92,12 @@ impl SimulatedFileSystem {
         self.shared.state().faults.set(faults);
     }
 
+    /// Has `observer` called before each call, on its thread: to let other threads go on there, or
+    /// to look at the files. It must not call them itself. Once for a file system.
+    pub fn observe(&self, observer: impl Fn() + Send + Sync + 'static) {
+        self.shared.observe(Box::new(observer));
+    }
+
     /// The number of calls so far that can fail.
     #[must_use]
     pub fn calls(&self) -> u64 {
@@ -151,7 +157,7 @@ impl SimulatedFileSystem {
 
 impl FileSystem for SimulatedFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.open()?;
         let content = state.tree.create(path)?;
         drop(state);
@@ -159,7 +165,7 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn open(&self, path: &Path, _writable: bool) -> io::Result<Arc<dyn File>> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.open()?;
         let content = state.tree.find(path)?;
         drop(state);
@@ -167,49 +173,49 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.remove(path)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.list(directory)
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.create_directory(directory);
         Ok(())
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.sync_directory(directory);
         Ok(())
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.shared.state().tree.exists(path)
+        self.shared.call().tree.exists(path)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         state.tree.hard_link(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         if !state.locks.insert(path.to_path_buf()) {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
@@ -219,7 +225,7 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn free_bytes(&self, _directory: &Path) -> io::Result<u64> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.call();
         state.faults.call()?;
         let used = state.tree.used_bytes();
         Ok(state.faults.free_bytes(used))

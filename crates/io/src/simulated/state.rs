@@ -2,13 +2,17 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::faults::FaultState;
 use super::tree::Tree;
 
+/// An action before each call.
+pub(super) type Observer = Box<dyn Fn() + Send + Sync>;
+
 pub(super) struct Shared {
     state: Mutex<State>,
+    observer: OnceLock<Observer>,
     pub(super) boot_identity: [u8; 16],
 }
 
@@ -24,7 +28,20 @@ impl Shared {
     pub(super) fn new(tree: Tree, boot_identity: [u8; 16]) -> Shared {
         let (faults, locks) = (FaultState::default(), HashSet::new());
         let state = State { tree, faults, expected_bytes: 0, locks };
-        Shared { state: Mutex::new(state), boot_identity }
+        Shared { state: Mutex::new(state), observer: OnceLock::new(), boot_identity }
+    }
+
+    /// Sets the action before each call, once.
+    pub(super) fn observe(&self, observer: Observer) {
+        assert!(self.observer.set(observer).is_ok(), "one observer");
+    }
+
+    /// The state for a call, which the observer has seen.
+    pub(super) fn call(&self) -> MutexGuard<'_, State> {
+        if let Some(observer) = self.observer.get() {
+            observer();
+        }
+        self.state()
     }
 
     /// The state; a panic elsewhere is no reason to panic again.

@@ -1,0 +1,264 @@
+//! Threads that take turns, drawn from a seed, so that a test of threads can be repeated.
+//!
+//! The threads of a simulation are real ones, and one of them runs at a time. At each lock,
+//! condition, start and end of a thread, and at each [`switch_point`], the seed decides which one
+//! goes on. So a seed is an order of all that threads do to each other, except for what they do
+//! through atomics between two such points. Time passes when every thread waits, and then up to
+//! the first deadline; short waits may also end before that.
+//!
+//! It is the way of FoundationDB's simulation and of AWS' `shuttle`, on the locks of this crate.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::scheduler::Scheduler;
+
+thread_local! {
+    /// The simulation that this thread takes part in, and its number there.
+    static CURRENT: RefCell<Option<(Arc<Scheduler>, usize)>> = const { RefCell::new(None) };
+}
+
+/// This thread's simulation.
+fn current() -> Option<(Arc<Scheduler>, usize)> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+}
+
+fn set(new: Option<(Arc<Scheduler>, usize)>) -> Option<(Arc<Scheduler>, usize)> {
+    CURRENT.with(|current| current.replace(new))
+}
+
+/// Runs `work` as the first thread of a simulation, whose decisions come from `random`. Threads
+/// that it starts by [`crate::spawn`] take part; all of them have to be joined. `on_time` is called
+/// with the nanoseconds that pass when all threads wait.
+///
+/// # Panics
+/// If `work` panics. If all threads wait for each other, the process ends with a message: the
+/// threads cannot be unwound.
+pub fn simulate<T>(
+    random: impl FnMut() -> u64 + Send + 'static,
+    on_time: impl Fn(u64) + Send + Sync + 'static,
+    work: impl FnOnce() -> T,
+) -> T {
+    let scheduler = Arc::new(Scheduler::new(Box::new(random), Box::new(on_time)));
+    let before = set(Some((scheduler, 0)));
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    set(before);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The number of decisions so far in this thread's simulation, and a checksum of them: two runs of
+/// a seed have the same.
+#[must_use]
+pub fn decisions() -> (u64, u64) {
+    current().map_or((0, 0), |(scheduler, _)| scheduler.decisions())
+}
+
+/// Lets another thread of the simulation go on here, if the seed says so.
+pub fn switch_point() {
+    point();
+}
+
+/// Runs `work` aside from the simulation, as if no time passed meanwhile. It must not wait for a
+/// thread of the simulation.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let before = set(None);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    set(before);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+pub(crate) fn is_simulated() -> bool {
+    current().is_some()
+}
+
+/// A thread that unwinds runs on.
+pub(crate) fn point() {
+    if let Some((scheduler, thread)) = current().filter(|_| !std::thread::panicking()) {
+        scheduler.point(thread);
+    }
+}
+
+pub(crate) fn took(address: usize) {
+    if let Some((scheduler, _)) = current() {
+        scheduler.took(address);
+    }
+}
+
+pub(crate) fn gave_back(address: usize) {
+    if let Some((scheduler, _)) = current() {
+        scheduler.gave_back(address);
+    }
+}
+
+pub(crate) fn wake(address: usize, all: bool) {
+    if let Some((scheduler, _)) = current() {
+        scheduler.wake(address, all);
+    }
+}
+
+/// Attempts again and again, waiting at `address` in between; `None` outside of simulations.
+pub(crate) fn wait_for<T>(address: usize, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let (scheduler, thread) = current()?;
+    loop {
+        if let Some(outcome) = attempt() {
+            return Some(outcome);
+        }
+        if scheduler.is_taken(address) {
+            scheduler.wait(thread, address, None);
+        } else {
+            // A thread of another simulation has it, for a moment.
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Waits until somebody wakes those at `address`; true if the time was over first.
+pub(crate) fn wait(address: usize, timeout: Option<Duration>) -> bool {
+    current().is_some_and(|(scheduler, thread)| scheduler.wait(thread, address, timeout))
+}
+
+/// A thread to come.
+pub(crate) struct Child(Option<(Arc<Scheduler>, usize)>);
+
+impl std::fmt::Debug for Child {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Child").field(&self.0.as_ref().map(|(_, thread)| thread)).finish()
+    }
+}
+
+impl Child {
+    pub(crate) fn register(name: &str) -> Child {
+        Child(current().map(|(scheduler, _)| {
+            let thread = scheduler.register(name);
+            (scheduler, thread)
+        }))
+    }
+
+    /// Runs `work` on the thread when its turn comes.
+    pub(crate) fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        let Some((scheduler, thread)) = self.0 else { return work() };
+        set(Some((Arc::clone(&scheduler), thread)));
+        scheduler.begin(thread);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        set(None);
+        scheduler.end(thread);
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    pub(crate) fn twin(&self) -> Child {
+        Child(self.0.clone())
+    }
+
+    /// Waits until the thread has ended.
+    pub(crate) fn wait_for_end(&self) {
+        if let (Some((scheduler, thread)), Some((_, own))) = (&self.0, current()) {
+            scheduler.wait_for_end(own, *thread);
+        }
+    }
+
+    /// Notes that the thread could not be started.
+    pub(crate) fn cancel(&self) {
+        if let Some((scheduler, thread)) = &self.0 {
+            scheduler.cancel(*thread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::{Condvar, Mutex, RwLock, spawn};
+
+    /// Runs `work` with a linear congruential generator, and returns the time that passed, too.
+    fn run<T: Send + 'static>(seed: u64, work: fn() -> T) -> (T, u64) {
+        let mut state = seed;
+        let random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state >> 33
+        };
+        let passed = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let sum = Arc::clone(&passed);
+        let on_time = move |ns| {
+            sum.fetch_add(ns, std::sync::atomic::Ordering::Relaxed);
+        };
+        // On a thread of its own: waits of this one may go on as ever.
+        let outcome = std::thread::spawn(move || simulate(random, on_time, work)).join().unwrap();
+        (outcome, passed.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Two threads that read, and then write what they read and one more.
+    fn lose_an_update() -> (u64, (u64, u64)) {
+        let sum = Arc::new(Mutex::new(0));
+        let threads = [0; 2].map(|_| {
+            let sum = Arc::clone(&sum);
+            spawn("adder", move || {
+                let read = *sum.lock().unwrap();
+                *sum.lock().unwrap() = read + 1;
+            })
+            .unwrap()
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let sum = *sum.lock().unwrap();
+        (sum, decisions())
+    }
+
+    #[test]
+    fn seeds_find_a_race_and_repeat_it() {
+        let runs: Vec<_> = (0..50).map(|seed| run(seed, lose_an_update).0).collect();
+        let sums: HashSet<_> = runs.iter().map(|(sum, _)| *sum).collect();
+        assert_eq!(sums, HashSet::from([1, 2]));
+        let again: Vec<_> = (0..50).map(|seed| run(seed, lose_an_update).0).collect();
+        assert_eq!(runs, again);
+    }
+
+    #[test]
+    fn waits_end_by_a_notice_or_by_time_that_nobody_spends() {
+        let long = Duration::from_secs(3_600);
+        let outcomes: HashSet<_> = (0..20)
+            .map(|seed| {
+                run(seed, || {
+                    let shared = Arc::new((Mutex::new(false), Condvar::new(), RwLock::new(0)));
+                    let other = Arc::clone(&shared);
+                    let thread = spawn("notifier", move || {
+                        *other.2.write().unwrap() += 1;
+                        *other.0.lock().unwrap() = true;
+                        other.1.notify_one();
+                    });
+                    let (lock, condition, number) = &*shared;
+                    let guard = lock.lock().unwrap();
+                    let still = |done: &mut bool| !*done;
+                    let long = Duration::from_secs(3_600);
+                    let (guard, result) = condition.wait_timeout_while(guard, long, still).unwrap();
+                    assert!(*guard && !result.timed_out() && *number.read().unwrap() == 1);
+                    drop(guard);
+                    thread.unwrap().join().unwrap();
+                    let guard = lock.lock().unwrap();
+                    let (_guard, result) = condition.wait_timeout(guard, long).unwrap();
+                    result.timed_out()
+                })
+            })
+            .collect();
+        assert_eq!(outcomes, HashSet::from([(true, long.as_nanos() as u64)]));
+    }
+
+    #[test]
+    fn a_panic_is_the_joiners() {
+        let (outcome, _) = run(1, || {
+            let lock = Arc::new(Mutex::new(()));
+            let held = Arc::clone(&lock);
+            let thread = spawn("panics", move || {
+                let _guard = held.lock().unwrap();
+                panic!("on purpose");
+            });
+            let is_panic = thread.unwrap().join().is_err();
+            (is_panic, lock.lock().is_err())
+        });
+        assert_eq!(outcome, (true, true));
+    }
+}
