@@ -21,7 +21,7 @@ pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
 /// The polynomial, its lowest power first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 /// x to the power of 8 n 256^i at `[i][n]`: what goes on over so many bytes of zeros.
-static BYTE_POWERS: [[u32; 256]; 4] = byte_powers();
+const BYTE_POWERS: [[u32; 256]; 4] = byte_powers();
 
 /// A polynomial times x, modulo [`POLYNOMIAL`].
 const fn times_x(value: u32) -> u32 {
@@ -58,23 +58,35 @@ const fn byte_powers() -> [[u32; 256]; 4] {
     all
 }
 
-/// The raw `sum` as it is after `length` bytes of zeros more. Raw sums begin with 0, are not turned
-/// at their end, and add up.
-pub(crate) fn over_zeros(sum: u32, length: u32) -> u32 {
-    let digits = length.to_le_bytes();
-    let nonzero = digits.iter().zip(&BYTE_POWERS).filter(|(digit, _)| **digit != 0);
-    nonzero.fold(sum, |sum, (digit, powers)| times(sum, powers[usize::from(*digit)]))
-}
+/// A raw sum and bytes that follow what it sums up. Raw sums begin with 0, are not turned at their
+/// end, and add up.
+pub(crate) type RawSum<'a> = (u32, &'a [u8]);
 
-/// [`product`], by the processor if it can.
+/// crc32c, started with `seed`, of the `length` bytes between two places of a file, whose
+/// beginnings have these raw sums.
 #[inline]
-fn times(one: u32, other: u32) -> u32 {
+pub(crate) fn checksum_between(
+    seed: u32,
+    (before, to_start): RawSum<'_>,
+    (whole, to_end): RawSum<'_>,
+    length: u32,
+) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
         // SAFETY: the processor has both features.
-        return unsafe { three_way::product(one, other) };
+        return unsafe {
+            three_way::checksum_between(seed, (before, to_start), (whole, to_end), length)
+        };
     }
-    product(one, other)
+    let raw = |sum: u32, bytes| !crc32c::crc32c_append(!sum, bytes);
+    !(raw(whole, to_end) ^ over_zeros(raw(before, to_start) ^ !seed, length))
+}
+
+/// The raw `sum` as it is after `length` bytes of zeros more.
+fn over_zeros(sum: u32, length: u32) -> u32 {
+    let digits = length.to_le_bytes();
+    let nonzero = digits.iter().zip(&BYTE_POWERS).filter(|(digit, _)| **digit != 0);
+    nonzero.fold(sum, |sum, (digit, powers)| product(sum, powers[usize::from(*digit)]))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -84,7 +96,7 @@ mod three_way {
         _mm_cvtsi64_si128, _mm_cvtsi128_si64,
     };
 
-    use super::{POLYNOMIAL, times_x};
+    use super::{BYTE_POWERS, POLYNOMIAL, RawSum, product, times_x};
     use crate::bytes::{read_u16, read_u32, read_u64};
 
     /// The longest third of a piece, in words of 8 bytes.
@@ -95,31 +107,61 @@ mod three_way {
     /// zeros.
     const SHIFTS: [u32; 2 * WORDS_MAX + 1] = shifts();
 
-    /// x to the power of -66: each of two products is followed by a multiplication with x to the
-    /// power of 33 (see [`shifts`]).
-    const CORRECTION_TWICE: u32 = correction();
+    /// [`BYTE_POWERS`], each less by a power of 33 (see [`shifts`]).
+    static LESSER_BYTE_POWERS: [[u32; 256]; 4] = lesser_byte_powers();
 
-    const fn correction() -> u32 {
-        let (mut power, mut left) = (1_u32 << 31, 66);
+    const fn lesser_byte_powers() -> [[u32; 256]; 4] {
+        let (mut lesser, mut left) = (1_u32 << 31, 33);
         while left > 0 {
             // The polynomial has its highest bit set: this tells whether it was added.
-            let is_reduced = power & 1 << 31 != 0;
-            power = if is_reduced { (power ^ POLYNOMIAL) << 1 | 1 } else { power << 1 };
+            let is_reduced = lesser & 1 << 31 != 0;
+            lesser = if is_reduced { (lesser ^ POLYNOMIAL) << 1 | 1 } else { lesser << 1 };
             left -= 1;
         }
-        power
+        let (mut all, mut digit) = (BYTE_POWERS, 0);
+        while digit < 4 {
+            let mut count = 0;
+            while count < 256 {
+                all[digit][count] = product(all[digit][count], lesser);
+                count += 1;
+            }
+            digit += 1;
+        }
+        all
     }
 
-    /// The product of two polynomials, modulo [`POLYNOMIAL`].
+    /// As [`super::checksum_between`].
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    pub(super) fn checksum_between(
+        seed: u32,
+        (before, to_start): RawSum<'_>,
+        (whole, to_end): RawSum<'_>,
+        length: u32,
+    ) -> u32 {
+        let (before, whole) = (of_words(before, to_start), of_words(whole, to_end));
+        !(whole ^ over_zeros(before ^ !seed, length))
+    }
+
+    /// As [`super::over_zeros`].
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
-    pub(super) fn product(one: u32, other: u32) -> u32 {
+    pub(super) fn over_zeros(sum: u32, length: u32) -> u32 {
+        let mut sum = u64::from(sum);
+        for (digit, powers) in length.to_le_bytes().iter().zip(&LESSER_BYTE_POWERS) {
+            if *digit != 0 {
+                sum = times(sum, powers[usize::from(*digit)]);
+            }
+        }
+        sum as u32
+    }
+
+    /// The product of a sum and a polynomial, and a power of 33 more.
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    #[inline]
+    fn times(sum: u64, other: u32) -> u64 {
         let number = |value: u64| -> __m128i { _mm_cvtsi64_si128(value as i64) };
-        let times = |one: u64, other: u64| {
-            let product = _mm_clmulepi64_si128::<0>(number(one), number(other));
-            _mm_crc32_u64(0, _mm_cvtsi128_si64(product) as u64)
-        };
-        times(times(u64::from(one), u64::from(other)), u64::from(CORRECTION_TWICE)) as u32
+        let product = _mm_clmulepi64_si128::<0>(number(sum), number(u64::from(other)));
+        _mm_crc32_u64(0, _mm_cvtsi128_si64(product) as u64)
     }
 
     /// x to the power of 64 n - 33: the product of two reflected polynomials is one power short,
@@ -144,9 +186,7 @@ mod three_way {
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     fn shifted(sum: u64, words: usize) -> u64 {
-        let number = |value: u64| -> __m128i { _mm_cvtsi64_si128(value as i64) };
-        let product = _mm_clmulepi64_si128::<0>(number(sum), number(u64::from(SHIFTS[words])));
-        _mm_crc32_u64(0, _mm_cvtsi128_si64(product) as u64)
+        times(sum, SHIFTS[words])
     }
 
     #[target_feature(enable = "sse4.2,pclmulqdq")]
@@ -167,12 +207,20 @@ mod three_way {
             sum = shifted(sum, 2 * words) ^ shifted(sum_2, words) ^ sum_3;
             bytes = rest;
         }
+        !of_words(sum as u32, bytes)
+    }
+
+    /// Goes on over a few words, and less than one.
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    #[inline]
+    fn of_words(sum: u32, bytes: &[u8]) -> u32 {
+        let mut sum = u64::from(sum);
         let words = bytes.chunks_exact(8);
         let rest = words.remainder();
         for word in words {
             sum = _mm_crc32_u64(sum, read_u64(word, 0));
         }
-        !of_rest(sum as u32, rest)
+        of_rest(sum as u32, rest)
     }
 
     /// Goes on over less than 8 bytes.
@@ -197,18 +245,19 @@ mod three_way {
 
 #[cfg(test)]
 mod tests {
-    use super::{checksum, over_zeros, product, times};
+    use super::{checksum, checksum_between, over_zeros};
 
+    /// Both ways to carry a sum over zeros, in lengths of every number of digits.
     #[test]
-    fn raw_sums_go_on_over_zeros() {
-        let raw = |sum: u32, bytes: &[u8]| !checksum(!sum, bytes);
-        for length in [0, 1, 7, 255, 256, 257, 70_000, 1 << 20] {
-            let zeros = vec![0; length];
-            for sum in [0, 1, 0x8000_0000, 0x1234_5678, u32::MAX] {
-                assert_eq!(over_zeros(sum, length as u32), raw(sum, &zeros), "{length}");
-                let other = sum.rotate_left(9) ^ length as u32;
-                assert_eq!(times(sum, other), product(sum, other));
-            }
+    fn a_sum_between_two_places_is_that_of_the_bytes_there() {
+        let raw = |bytes: &[u8]| !checksum(u32::MAX, bytes);
+        let bytes: Vec<u8> = (0..70_000_u32).map(|n| (n.wrapping_mul(77_777) >> 7) as u8).collect();
+        for (start, end) in [(0, 0), (3, 4), (9, 265), (1, 258), (40, 70_000)] {
+            let sums = ((raw(&bytes[..start]), &[][..]), (raw(&bytes[..end]), &[][..]));
+            let length = (end - start) as u32;
+            let expected = checksum(7, &bytes[start..end]);
+            assert_eq!(checksum_between(7, sums.0, sums.1, length), expected);
+            assert_eq!(!(sums.1.0 ^ over_zeros(sums.0.0 ^ !7, length)), expected);
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::crc::{checksum, over_zeros};
+use crate::crc::{RawSum, checksum, checksum_between};
 
 /// Bytes between two sums that are kept.
-const STEP_BYTES: usize = 64;
+const STEP_BYTES: usize = 32;
 
 /// The raw sums of a file's beginnings, of which the checksum of any part follows: the sum of a
 /// part is that of the beginning up to its end, less that of the beginning before it, carried over
@@ -31,18 +31,19 @@ impl<'a> PartSums<'a> {
     }
 
     /// crc32c of a part, started with `seed`.
+    #[inline]
     pub(crate) fn checksum(&mut self, seed: u32, part: Range<usize>) -> u32 {
         let length = part.len() as u32;
-        let (before, up_to) = (self.up_to(part.start), self.up_to(part.end));
-        !(up_to ^ over_zeros(before ^ !seed, length))
+        let (before, whole) = (self.up_to(part.start), self.up_to(part.end));
+        self.summed_bytes += (before.1.len() + whole.1.len()) as u64;
+        checksum_between(seed, before, whole, length)
     }
 
-    /// The raw sum of the bytes before `end`.
-    fn up_to(&mut self, end: usize) -> u32 {
+    /// A raw sum, and the bytes behind it up to `end`.
+    #[inline]
+    fn up_to(&self, end: usize) -> RawSum<'a> {
         let steps = end / STEP_BYTES;
-        let rest = &self.bytes[steps * STEP_BYTES..end];
-        self.summed_bytes += rest.len() as u64;
-        raw(self.sums[steps], rest)
+        (self.sums[steps], &self.bytes[steps * STEP_BYTES..end])
     }
 
     /// Bytes that were summed up so far.

@@ -1,6 +1,8 @@
 //! Reading a segment that was not sealed, from its beginning to its tear.
 
-use std::ops::RangeInclusive;
+use std::num::NonZero;
+use std::ops::{Range, RangeInclusive};
+use std::thread::ScopedJoinHandle;
 
 use super::record::{Damage, RECORD_LENGTH_MIN, Record, peek};
 use crate::codec::{FILE_HEADER_LENGTH, read_u32};
@@ -9,6 +11,8 @@ use crate::part_sums::PartSums;
 
 /// Records up to this length are added up by themselves, in bytes.
 const SHORT_LENGTH_MAX: usize = 64;
+/// A search has no more threads than it has such pieces, in bytes.
+const PIECE_MIN_BYTES: usize = 8 << 20;
 
 /// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +79,21 @@ pub(crate) struct Stray {
     pub(crate) marked_sequence: Option<u64>,
 }
 
+/// The records that show that the bytes before them had been safe.
+struct Wanted {
+    /// Those that any record there may have.
+    sequences: RangeInclusive<u64>,
+    missing_sequence: u64,
+    any_record_counts: bool,
+}
+
+impl Wanted {
+    fn contains(&self, sequence: u64, marked_sequence: Option<u64>) -> bool {
+        let vouches = marked_sequence.is_some_and(|marked| marked >= self.missing_sequence);
+        vouches || (self.any_record_counts && sequence >= self.missing_sequence)
+    }
+}
+
 /// True if `file`, a segment that its header says was not begun, holds nothing else.
 pub(crate) fn is_unused(file: &[u8]) -> bool {
     const ZEROS: [u8; 4096] = [0; 4096];
@@ -122,6 +141,17 @@ impl<'a> RecordSearch<'a> {
         Record::decode(rest, self.store_seed).ok()
     }
 
+    /// The first record that is wanted and begins in a range of offsets.
+    fn find(&mut self, range: Range<usize>, wanted: &Wanted) -> Option<Stray> {
+        let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN).min(range.end);
+        (range.start..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
+            let record = self.record_at(offset, &wanted.sequences)?;
+            let marked_sequence = record.marked_sequence();
+            let is_wanted = wanted.contains(record.sequence, marked_sequence);
+            is_wanted.then_some(Stray { offset: offset as u64, marked_sequence })
+        })
+    }
+
     /// Bytes that were added up so far, those of long records that were intact aside.
     #[allow(dead_code, reason = "tests look at it")]
     pub(crate) fn summed_bytes(&self) -> u64 {
@@ -131,7 +161,8 @@ impl<'a> RecordSearch<'a> {
 
 /// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid
 /// record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that
-/// vouches for that sequence number.
+/// vouches for that sequence number. All processors search a long file, of which a client may have
+/// made every word look like the beginning of a long record.
 pub(crate) fn find_stray(
     file: &[u8],
     store_seed: u32,
@@ -139,8 +170,33 @@ pub(crate) fn find_stray(
     missing_sequence: u64,
     any_record_counts: bool,
 ) -> Option<Stray> {
-    let mut search = RecordSearch::new(file, store_seed);
-    find_stray_by(&mut search, file.len(), from, missing_sequence, any_record_counts)
+    let possible = missing_sequence.saturating_add((file.len() / RECORD_LENGTH_MIN) as u64);
+    let wanted = Wanted {
+        sequences: missing_sequence.saturating_sub(1)..=possible,
+        missing_sequence,
+        any_record_counts,
+    };
+    let (from, alignment) = (from as usize, RECORD_ALIGNMENT as usize);
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let length = file.len().saturating_sub(from);
+    let threads = (length / PIECE_MIN_BYTES).clamp(1, processors);
+    let piece = length.div_ceil(threads).next_multiple_of(alignment);
+    let search = |start: usize| {
+        let mut search = RecordSearch::new(file.get(start..)?, store_seed);
+        let stray = search.find(0..piece, &wanted)?;
+        Some(Stray { offset: stray.offset + start as u64, ..stray })
+    };
+    std::thread::scope(|scope| {
+        let start = |thread: usize| from + thread * piece;
+        let others: Vec<_> =
+            (1..threads).map(|thread| scope.spawn(move || search(start(thread)))).collect();
+        let first = search(from);
+        let join = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let strays = std::iter::once(first).chain(others.into_iter().map(join));
+        strays.flatten().next()
+    })
 }
 
 /// Calls `visit` for all intact records from `from` on, sync marks aside.
@@ -168,28 +224,8 @@ pub(crate) fn find_headless(file: &[u8], store_seed: u32) -> (Option<u64>, Optio
         let record = search.record_at(offset, &(0..=u64::MAX))?;
         record.marked_sequence().is_none().then_some(record.sequence)
     });
-    let stray =
-        first.and_then(|first| find_stray_by(&mut search, file.len(), start as u64, first, false));
+    let stray = first.and_then(|first| find_stray(file, store_seed, start as u64, first, false));
     (first, stray)
-}
-
-fn find_stray_by(
-    search: &mut RecordSearch<'_>,
-    length: usize,
-    from: u64,
-    missing_sequence: u64,
-    any_record_counts: bool,
-) -> Option<Stray> {
-    let possible = missing_sequence.saturating_add(length as u64 / RECORD_LENGTH_MIN as u64);
-    let sequences = missing_sequence.saturating_sub(1)..=possible;
-    let last = length.checked_sub(RECORD_LENGTH_MIN)?;
-    (from as usize..=last).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
-        let record = search.record_at(offset, &sequences)?;
-        let marked_sequence = record.marked_sequence();
-        let vouched = marked_sequence.is_some_and(|marked| marked >= missing_sequence);
-        let follows = any_record_counts && record.sequence >= missing_sequence;
-        (vouched || follows).then_some(Stray { offset: offset as u64, marked_sequence })
-    })
 }
 
 #[cfg(test)]
@@ -209,8 +245,11 @@ mod tests {
             file.extend_from_slice(&(1_000 | 1_u64 << 56).to_le_bytes());
         }
         let start = FILE_HEADER_LENGTH as u64;
+        assert_eq!(find_stray(&file, 5, start, 990, true), None);
         let mut search = RecordSearch::new(&file, 5);
-        assert_eq!(find_stray_by(&mut search, file.len(), start, 990, true), None);
+        let wanted =
+            Wanted { sequences: 989..=100_000, missing_sequence: 990, any_record_counts: true };
+        assert_eq!(search.find(start as usize..file.len(), &wanted), None);
         let candidates = length_bytes / 16;
         let (summed, limit) = (search.summed_bytes(), length_bytes + candidates * 128);
         assert!(summed > length_bytes && summed <= limit, "{summed} bytes of {length_bytes}");
