@@ -76,9 +76,15 @@ impl<'a> Node<'a> {
 
     #[inline]
     pub(super) fn key(self) -> &'a [u8] {
-        let length = usize::from(self.field::<u16>(32));
-        // SAFETY: the key stands behind the fields, and never changes.
-        unsafe { std::slice::from_raw_parts(self.pointer.add(KEY_OFFSET), length) }
+        self.bytes(KEY_OFFSET, usize::from(self.field::<u16>(32)))
+    }
+
+    /// Bytes of the node behind its fields. Each part comes from the node's own pointer: that of
+    /// another part ends where the part does.
+    #[inline]
+    fn bytes(self, offset: usize, length: usize) -> &'a [u8] {
+        // SAFETY: the callers ask for parts that the node has, which never change.
+        unsafe { std::slice::from_raw_parts(self.pointer.add(offset), length) }
     }
 
     #[inline]
@@ -89,9 +95,7 @@ impl<'a> Node<'a> {
     #[inline]
     pub(super) fn entry(self) -> Entry<'a> {
         let key = self.key();
-        let head_length = self.field::<u32>(20) as usize;
-        // SAFETY: the head stands behind the key, and never changes.
-        let head = unsafe { std::slice::from_raw_parts(key.as_ptr().add(key.len()), head_length) };
+        let head = self.bytes(KEY_OFFSET + key.len(), self.field::<u32>(20) as usize);
         let flags = self.field::<u8>(34);
         let is_put = flags & KIND_MASK == Kind::Put as u8;
         let value_length = self.field(16);
@@ -114,25 +118,19 @@ impl<'a> Node<'a> {
 
     /// Reads what stands behind the head of `entry`, whose node has these flags.
     fn read_rest(self, entry: &mut Entry<'a>, flags: u8) {
-        let mut at = entry.head.as_ptr_range().end;
+        let mut at = KEY_OFFSET + entry.key.len() + entry.head.len();
         if flags & FLAG_EXPIRES != 0 {
             // SAFETY: nodes with this flag have 8 bytes behind the head, at any alignment.
-            unsafe {
-                entry.expires_at_ms = at.cast::<u64>().read_unaligned();
-                at = at.add(8);
-            }
+            entry.expires_at_ms = unsafe { self.pointer.add(at).cast::<u64>().read_unaligned() };
+            at += 8;
         }
         if flags & FLAG_STORED != 0 {
             // SAFETY: nodes with this flag have 4 bytes next, at any alignment.
-            unsafe {
-                entry.stored_length = at.cast::<u32>().read_unaligned();
-                at = at.add(4);
-            }
+            entry.stored_length = unsafe { self.pointer.add(at).cast::<u32>().read_unaligned() };
+            at += 4;
         }
         if flags & FLAG_VALUE != 0 {
-            // SAFETY: nodes with this flag have the value next, and it never changes.
-            let value = unsafe { std::slice::from_raw_parts(at, entry.value_length as usize) };
-            entry.value = Some(value);
+            entry.value = Some(self.bytes(at, entry.value_length as usize));
         }
     }
 }

@@ -71,9 +71,9 @@ pub(super) fn places_memory_bytes(keys: usize) -> u64 {
 /// The places of the newest nodes, by the hash of their key.
 pub(super) struct Places {
     current: AtomicPtr<Slots>,
-    /// All slots that ever were current, the newest last: readers may still look at older ones.
-    #[expect(clippy::vec_box, reason = "readers hold on to the slots while the vector grows")]
-    all: Mutex<Vec<Box<Slots>>>,
+    /// All slots that ever were current, the newest last: readers may still look at older ones. Not
+    /// boxes: a box that is moved may have no other pointer to what is in it.
+    all: Mutex<Vec<Arc<Slots>>>,
     taken: AtomicUsize,
     pool: Arc<MemoryPool>,
 }
@@ -94,8 +94,8 @@ impl Places {
 
     fn make_current(&self, slots: Slots) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut slots = Box::new(slots);
-        let pointer: *mut Slots = &mut *slots;
+        let slots = Arc::new(slots);
+        let pointer = Arc::as_ptr(&slots).cast_mut();
         all.push(slots);
         // Release: whoever finds these slots sees all that was moved into them.
         self.current.store(pointer, Ordering::Release);
@@ -174,7 +174,9 @@ impl Places {
 impl Drop for Places {
     fn drop(&mut self) {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
-        all.drain(..).for_each(|slots| self.pool.give_back(slots.memory));
+        for slots in all.drain(..).filter_map(Arc::into_inner) {
+            self.pool.give_back(slots.memory);
+        }
     }
 }
 
