@@ -7,20 +7,20 @@ pub(crate) const CACHE_LINE_BYTES: usize = 64;
 /// Asks for the line that `pointer` is in. Any address is allowed: nothing is read.
 #[inline(always)]
 pub(crate) fn prefetch(pointer: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the instruction is a hint that never faults, and every x86-64 processor has it.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(pointer.cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = pointer;
 }
 
 /// Asks for the line that `pointer` is in, to be written. Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch_to_write(pointer: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the instruction is a hint that never faults; processors that do not know it skip it.
     unsafe {
         std::arch::asm!(
@@ -29,7 +29,7 @@ pub(crate) fn prefetch_to_write(pointer: *mut u8) {
             options(nostack, preserves_flags, readonly)
         );
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = pointer;
 }
 

@@ -100,6 +100,11 @@ unsafe fn pages(layout: Layout) -> *mut u8 {
 /// # Safety
 /// The layout's size is not zero.
 unsafe fn large_pages(layout: Layout) -> *mut u8 {
+    if cfg!(miri) {
+        // Miri gives no part of a mapping back.
+        // SAFETY: as the caller's.
+        return unsafe { pages(layout) };
+    }
     let reserved = layout.size() + LARGE_PAGE_BYTES;
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
