@@ -50,14 +50,14 @@ pub(crate) fn read_monotonic() -> Ticks {
 
 /// Reads the time stamp counter. The read is not fenced: a stamp may move by the few instructions
 /// that the processor has in flight, which is below what any phase can mean.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn read_tsc() -> Ticks {
     // SAFETY: `rdtsc` has no preconditions on x86-64; where it traps, the clock is not chosen.
     Ticks(unsafe { core::arch::x86_64::_rdtsc() })
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 pub(crate) fn read_tsc() -> Ticks {
     read_monotonic()
@@ -67,7 +67,8 @@ pub(crate) fn read_tsc() -> Ticks {
 /// invariant by the processor's word, and the kernel's own choice of clock, because the kernel
 /// watches for cores that disagree.
 pub(crate) fn tsc_ticks_per_second() -> Option<u64> {
-    if !cfg!(target_arch = "x86_64") || !processor_says_invariant() || !kernel_uses_tsc() {
+    let is_there = cfg!(all(target_arch = "x86_64", not(miri)));
+    if !is_there || !processor_says_invariant() || !kernel_uses_tsc() {
         return None;
     }
     let first = Pair::closest();
