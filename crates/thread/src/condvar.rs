@@ -6,7 +6,7 @@ use std::time::Duration;
 use pellucid_clock::Clock;
 
 use crate::lock::{Mutex, MutexGuard};
-use crate::turns;
+use crate::simulation;
 use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
 
@@ -46,13 +46,13 @@ impl Condvar {
 
     /// Wakes one thread that waits.
     pub fn notify_one(&self) {
-        turns::wake(self.address(), false);
+        simulation::wake(self.address(), false);
         self.inner.notify_one();
     }
 
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
-        turns::wake(self.address(), true);
+        simulation::wake(self.address(), true);
         self.inner.notify_all();
     }
 
@@ -63,7 +63,7 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
-        if turns::is_simulated() {
+        if simulation::is_simulated() {
             return self.wait_simulated(lock, inner, None).0;
         }
         lock.guard_of(self.timed(|condition| condition.wait(inner)))
@@ -76,7 +76,7 @@ impl Condvar {
     /// As there.
     pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
-        if turns::is_simulated() {
+        if simulation::is_simulated() {
             return self.wait_simulated(lock, inner, None).0;
         }
         lock.guard_of(self.inner.wait(inner))
@@ -91,8 +91,8 @@ impl Condvar {
         timeout: Option<Duration>,
     ) -> (LockResult<MutexGuard<'a, T>>, bool) {
         drop(inner);
-        turns::gave_back(lock.address());
-        let is_timed_out = turns::wait(self.address(), timeout);
+        simulation::gave_back(lock.address());
+        let is_timed_out = simulation::wait(self.address(), timeout);
         (lock.lock(), is_timed_out)
     }
 
@@ -128,7 +128,7 @@ impl Condvar {
         timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let (lock, inner) = guard.into_parts();
-        let (locked, is_over) = if turns::is_simulated() {
+        let (locked, is_over) = if simulation::is_simulated() {
             self.wait_simulated(lock, inner, Some(timeout))
         } else {
             let waited = self.timed(|condition| condition.wait_timeout(inner, timeout));

@@ -21,22 +21,15 @@ mod random;
 mod recurring;
 mod rwlock;
 mod schedule;
-#[cfg(feature = "simulated")]
 mod scheduler;
 mod scheduling;
-#[cfg(feature = "simulated")]
 pub mod simulation;
 mod sites;
 mod spawn;
 mod stack;
 mod text;
-#[cfg(not(feature = "simulated"))]
-mod turns;
 mod waiting;
 mod waits;
-#[cfg(feature = "simulated")]
-use simulation as turns;
-
 pub use activity::{
     Job, JobGuard, LOOP_PHASE, Labels, begin_request, labels, number_early_request, resume_request,
     set_operation, set_phase, set_request, start_job, suspend_request,

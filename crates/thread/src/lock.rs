@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use crate::contention::Contention;
-use crate::turns;
+use crate::simulation;
 
 /// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        turns::point();
+        simulation::point();
         match self.inner.try_lock() {
             Ok(inner) => Ok(self.guard(inner)),
             Err(TryLockError::Poisoned(poisoned)) => {
@@ -59,7 +59,7 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
-        let simulated = turns::wait_for(self.address(), || if_free(self.inner.try_lock()));
+        let simulated = simulation::wait_for(self.address(), || if_free(self.inner.try_lock()));
         let locked = simulated.unwrap_or_else(|| self.contention.wait(|| self.inner.lock()));
         self.guard_of(locked)
     }
@@ -92,7 +92,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     fn guard<'a>(&'a self, inner: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        turns::took(self.address());
+        simulation::took(self.address());
         MutexGuard { lock: self, inner: ManuallyDrop::new(inner) }
     }
 
@@ -144,8 +144,8 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         self.lock.contention.note_holder();
         // SAFETY: this is the only place that drops it, and it runs once.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
-        turns::gave_back(self.lock.address());
-        turns::point();
+        simulation::gave_back(self.lock.address());
+        simulation::point();
     }
 }
 

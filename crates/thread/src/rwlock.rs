@@ -7,7 +7,7 @@ use std::sync::{LockResult, PoisonError, TryLockError};
 
 use crate::contention::Contention;
 use crate::lock::if_free;
-use crate::turns;
+use crate::simulation;
 
 /// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits
 /// for several readers waits for the last of them.
@@ -45,7 +45,7 @@ impl<T> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        turns::point();
+        simulation::point();
         let contention = &self.contention;
         let guard = |inner| RwLockReadGuard::new(inner, contention);
         match self.inner.try_read() {
@@ -62,7 +62,7 @@ impl<T> RwLock<T> {
     fn read_contended(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         let contention = &self.contention;
         let address = contention.address();
-        let simulated = turns::wait_for(address, || if_free(self.inner.try_read()));
+        let simulated = simulation::wait_for(address, || if_free(self.inner.try_read()));
         match simulated.unwrap_or_else(|| contention.wait_among_others(|| self.inner.read())) {
             Ok(inner) => Ok(RwLockReadGuard::new(inner, contention)),
             Err(poisoned) => {
@@ -78,7 +78,7 @@ impl<T> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        turns::point();
+        simulation::point();
         let contention = &self.contention;
         let guard = |inner| RwLockWriteGuard::new(inner, contention);
         match self.inner.try_write() {
@@ -95,7 +95,7 @@ impl<T> RwLock<T> {
     fn write_contended(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         let contention = &self.contention;
         let address = contention.address();
-        let simulated = turns::wait_for(address, || if_free(self.inner.try_write()));
+        let simulated = simulation::wait_for(address, || if_free(self.inner.try_write()));
         match simulated.unwrap_or_else(|| contention.wait(|| self.inner.write())) {
             Ok(inner) => Ok(RwLockWriteGuard::new(inner, contention)),
             Err(poisoned) => {
@@ -114,7 +114,7 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
 impl<'a, T> RwLockReadGuard<'a, T> {
     #[inline]
     fn new(inner: std::sync::RwLockReadGuard<'a, T>, contention: &'a Contention) -> Self {
-        turns::took(contention.address());
+        simulation::took(contention.address());
         RwLockReadGuard { inner, contention }
     }
 }
@@ -123,7 +123,7 @@ impl<T> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // No turn ends before the lock is free, too.
-        turns::gave_back(self.contention.address());
+        simulation::gave_back(self.contention.address());
         self.contention.note_holder_among_others();
     }
 }
@@ -131,7 +131,7 @@ impl<T> Drop for RwLockReadGuard<'_, T> {
 impl<'a, T> RwLockWriteGuard<'a, T> {
     #[inline]
     fn new(inner: std::sync::RwLockWriteGuard<'a, T>, contention: &'a Contention) -> Self {
-        turns::took(contention.address());
+        simulation::took(contention.address());
         RwLockWriteGuard { inner, contention }
     }
 }
@@ -140,7 +140,7 @@ impl<T> Drop for RwLockWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // No turn ends before the lock is free, too.
-        turns::gave_back(self.contention.address());
+        simulation::gave_back(self.contention.address());
         self.contention.note_holder();
     }
 }

@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::turns;
+use crate::simulation;
 
 /// The slice for which either kind of thread wants to run; the least that the kernel grants.
 const SLICE_NS: u64 = 100_000;
@@ -74,7 +74,7 @@ pub fn schedule_for_background() -> io::Result<()> {
 /// A thread whose policy is not the ordinary one was given that by somebody who knows why, and
 /// keeps it.
 fn schedule(nicer: i32) -> io::Result<()> {
-    if turns::is_simulated() {
+    if simulation::is_simulated() {
         return Ok(());
     }
     let attributes = Attributes::of_this_thread()?;
@@ -90,8 +90,8 @@ fn schedule(nicer: i32) -> io::Result<()> {
 /// microsecond where nobody wants it.
 #[inline]
 pub fn give_way() {
-    if turns::is_simulated() {
-        return turns::point();
+    if simulation::is_simulated() {
+        return simulation::point();
     }
     std::thread::yield_now();
 }

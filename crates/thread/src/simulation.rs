@@ -6,14 +6,21 @@
 //! through atomics between two such points. Time passes when every thread waits, and then up to
 //! the first deadline; short waits may also end before that.
 //!
+//! Outside of a simulation each hook is one load of a number that is zero. It is no feature of the
+//! crate, because every crate above would be compiled once with it and once without.
+//!
 //! It is the way of FoundationDB's simulation and of AWS' `shuttle`, on the locks of this crate.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::scheduler::Scheduler;
+
+/// The simulations of the process.
+static SIMULATIONS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// The simulation that this thread takes part in, and its number there.
@@ -21,7 +28,13 @@ thread_local! {
 }
 
 /// This thread's simulation.
+#[inline]
 fn current() -> Option<(Arc<Scheduler>, usize)> {
+    if SIMULATIONS.load(Ordering::Relaxed) == 0 { None } else { current_of_thread() }
+}
+
+#[cold]
+fn current_of_thread() -> Option<(Arc<Scheduler>, usize)> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
@@ -42,9 +55,11 @@ pub fn simulate<T>(
     work: impl FnOnce() -> T,
 ) -> T {
     let scheduler = Arc::new(Scheduler::new(Box::new(random), Box::new(on_time)));
+    SIMULATIONS.fetch_add(1, Ordering::Relaxed);
     let before = set(Some((scheduler, 0)));
     let outcome = catch_unwind(AssertUnwindSafe(work));
     set(before);
+    SIMULATIONS.fetch_sub(1, Ordering::Relaxed);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -69,29 +84,34 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+#[inline]
 pub(crate) fn is_simulated() -> bool {
     current().is_some()
 }
 
 /// A thread that unwinds runs on.
+#[inline]
 pub(crate) fn point() {
     if let Some((scheduler, thread)) = current().filter(|_| !std::thread::panicking()) {
         scheduler.point(thread);
     }
 }
 
+#[inline]
 pub(crate) fn took(address: usize) {
     if let Some((scheduler, _)) = current() {
         scheduler.took(address);
     }
 }
 
+#[inline]
 pub(crate) fn gave_back(address: usize) {
     if let Some((scheduler, _)) = current() {
         scheduler.gave_back(address);
     }
 }
 
+#[inline]
 pub(crate) fn wake(address: usize, all: bool) {
     if let Some((scheduler, _)) = current() {
         scheduler.wake(address, all);

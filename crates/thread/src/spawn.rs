@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Builder, Scope, Thread};
 
-use crate::turns::Child;
+use crate::simulation::Child;
 
 /// As [`std::thread::JoinHandle`].
 #[derive(Debug)]
