@@ -12,8 +12,9 @@ ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
 SEEDS ?= 10000
+SANITIZERS ?=
 
-.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs simulation
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +48,9 @@ planted-bugs: ## Bugs planted in the storage engine one at a time: its tests hav
 
 simulation: ## The engine's threads, in orders drawn from seeds, cut off at any call to the files (SEEDS=10000)
 	PELLUCID_SEEDS=$(SEEDS) $(CARGO) test --locked -p pellucid-engine --test simulated_threads -- --nocapture
+
+sanitizers: ## The lock-free pieces under Miri, the engine's threads under both sanitizers (nightly toolchain; SANITIZERS='miri')
+	@scripts/sanitizers $(SANITIZERS)
 
 real-disks: build ## As root: a store on file systems whose medium fails (ext4, XFS, btrfs on loop devices)
 	@scripts/real-disks
