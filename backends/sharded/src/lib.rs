@@ -1,12 +1,11 @@
-//! The kind of store that lies on the nodes of a sharded cluster: for a program that is no node
-//! itself, and reads and writes through the same interface as any other store.
+//! A sharded cluster as a store, for a program that is not a node of it.
 //!
-//! It speaks the peer protocol as a guest ([`pellucid_cluster::GUEST`]), so each node is asked for
-//! what is its own, and nothing is forwarded. One thread has the connections, and answers come on
-//! it: callers of a [`pellucid_store::Store`] may be on any thread, so a hand-over is what there
-//! has to be here. The event loops of a server have their connections themselves and no hand-over
-//! (`server/cluster`); frames, connections, time limits, the merging of ranges and the terms of
-//! errors and of the account are the same code, in [`pellucid_cluster`].
+//! The program speaks the peer protocol as a guest ([`pellucid_cluster::GUEST`]): it asks each node
+//! for the node's own keys, and no node forwards. One thread owns the connections. Callers of a
+//! [`pellucid_store::Store`] may be on any thread, so they hand their requests to that thread, and
+//! it delivers the answers. The event loops of a server own their connections and hand nothing over
+//! (`server/cluster`). Both use the frames, connections, time limits, merged ranges, errors and
+//! accounts of [`pellucid_cluster`].
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What a check has found.
+//! Findings of the checks.
 
 use std::fmt;
 
-/// Whether a finding has to be cured.
+/// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// It has to be, or the check fails.
@@ -14,15 +14,15 @@ pub enum Weight {
 /// Something that breaks a house rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether it has to be cured.
+    /// Its weight.
     pub weight: Weight,
     /// The file, from the top of the tree.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The defect, in words.
     pub what: String,
-    /// What to do about it.
+    /// The cure, in words.
     pub cure: String,
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_store::{Copies, Store, Table};
 
+use super::histories::History;
 use super::http::Running;
 use super::nodes::Ring;
 use super::transactions::{Adder, Batches, DocumentWriter, Parts, documents_are_whole};
@@ -99,7 +100,8 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     let table = store.table("entities").unwrap();
     let server = Running::on(Arc::new(open()));
     let documents = server.client();
-    let death = Death::default();
+    let meeting = store.table("meeting").unwrap();
+    let (death, history) = (Death::default(), History::default());
     let writer = |number| Writer { number, store: &store, table, acknowledged: Vec::new() };
     let mut writers: Vec<_> = (0..CLIENTS).map(writer).collect();
     let each = 0..TRANSACTORS;
@@ -115,6 +117,14 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         clients.extend(batches.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         clients.extend(parts.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         clients.extend(others.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
+        clients.extend((0..CLIENTS).map(|client| {
+            let (store, history) = (&store, &history);
+            scope.spawn(move || {
+                death.amid(times, |index| {
+                    death.excuses("step", || history.step(store, meeting, (client, index)));
+                });
+            })
+        }));
         let begun = Instant::now();
         while death.ready.load(Ordering::SeqCst) < clients.len() {
             assert!(begun.elapsed() < PATIENCE, "the ring takes no load");

@@ -5,6 +5,7 @@
 
 mod apis;
 mod before;
+mod histories;
 mod http;
 mod losses;
 mod nodes;
@@ -48,6 +49,7 @@ fn a_ring() {
     step("the suite of all kinds", suite);
     step("numbers of copies", numbers_of_copies_are_checked);
     step("several writers in two processes", writers_contend);
+    step("histories", histories::reads_see_what_was_acknowledged_before_them);
     step("traces", requests_are_traced);
     step("records of traced requests", apis::records_are_divided);
     step("requests go to who has the key", routing::requests_go_to_who_has_the_key);

@@ -137,7 +137,7 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     }
 }
 
-/// Checks that a segment which its header says was not begun holds nothing that had been safe.
+/// Checks a segment that was not begun, by its header: it holds no record that was durable.
 fn verify_not_begun(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
     if is_unused(bytes) {
         return;
@@ -149,7 +149,7 @@ fn verify_not_begun(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut Seg
     }
 }
 
-/// Checks the records up to the tear, and whether something behind it shows that it is damage.
+/// Checks the records up to the tear. A durable record behind the tear shows that it is damage.
 fn verify_unsealed(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
     let scanned = scan_records(bytes, seed, summary.first_sequence);
     summary.records = scanned.offsets.len() as u64;

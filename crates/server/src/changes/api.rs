@@ -34,7 +34,7 @@ pub(crate) enum ChangesOf {
 }
 
 impl ChangesApi {
-    /// Those of `store`, whose documents are in the table `documents`.
+    /// The changes of `store`, whose documents are in the table `documents`.
     ///
     /// # Errors
     /// If the system starts no thread.

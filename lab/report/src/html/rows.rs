@@ -1,11 +1,11 @@
-//! Figures that are a table and no drawing.
+//! Charts that are shown as a table.
 
 use super::figure::Table;
 use super::markup::Markup;
 use super::series::show;
 use crate::chart::Chart;
 
-/// Writes the table, a row for each series, with its heading and how to read it.
+/// Writes the heading, how to read the chart, and a table with a row for each series.
 pub(super) fn write(markup: &mut Markup, chart: &Chart, columns: &[String]) {
     let mut table = Table::with_header([""]);
     table.header.extend_from_slice(columns);

@@ -1,0 +1,138 @@
+//! Histories of clients that write and read the same keys over two servers' stores, each answer
+//! compared with all that ended before its request began.
+
+use std::collections::BTreeMap;
+
+use pellucid_account::Timeline;
+use pellucid_cql::CqlStore;
+use pellucid_store::{Acknowledgement, Condition, Copies, Operation, Result, Store, Table};
+use pellucid_thread::Mutex;
+
+use super::options;
+
+/// Keys of a history: few, so that clients meet.
+const KEYS: [&str; 3] = ["a", "b", "c"];
+const CLIENTS: usize = 4;
+/// Writes of each client, and as many reads.
+const OPERATIONS: usize = 40;
+/// Copies that writes and reads wait for, which are more than three together.
+const MEETING: [(u32, u32); 3] = [(2, 2), (3, 1), (1, 3)];
+
+/// The newest version of each key that was acknowledged or read, and the value of each version.
+#[derive(Default)]
+struct Versions {
+    newest: BTreeMap<usize, u64>,
+    values: BTreeMap<(usize, u64), Vec<u8>>,
+}
+
+impl Versions {
+    fn newest(&self, key: usize) -> u64 {
+        self.newest.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Notes an answer with this version to a request before which `before` was the newest; `stays`
+    /// if later reads have to see it.
+    fn note(&mut self, key: usize, (before, version): (u64, u64), value: &[u8], stays: bool) {
+        assert!(version >= before, "{version} of {} after {before}", KEYS[key]);
+        let known = self.values.entry((key, version)).or_insert_with(|| value.to_vec());
+        assert_eq!(known, value, "one value of version {version} of {}", KEYS[key]);
+        if stays {
+            let newest = self.newest.entry(key).or_default();
+            *newest = (*newest).max(version);
+        }
+    }
+}
+
+/// The history of one table. A read sees the newest write that was acknowledged before it began, or
+/// a later one; a write comes after all that was acknowledged before it began. This holds wherever
+/// the copies of a write and of a read are more than there are (docs/stores.md).
+#[derive(Default)]
+pub(crate) struct History(Mutex<Versions>);
+
+impl History {
+    /// Writes one value that no other client writes.
+    pub(crate) fn write(
+        &self,
+        store: &dyn Store,
+        table: Table,
+        key: usize,
+        value: &str,
+    ) -> Result<()> {
+        let before = self.0.lock().unwrap().newest(key);
+        let (key_bytes, bytes) = (KEYS[key].as_bytes(), Some(value.as_bytes()));
+        let operation = Operation {
+            key: key_bytes,
+            value: bytes,
+            condition: Condition::None,
+            lifetime_ms: None,
+        };
+        let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
+        let version = answer.wait()?.sequence;
+        assert!(version > before, "a write of {} at {version} after {before}", KEYS[key]);
+        self.0.lock().unwrap().note(key, (before, version), value.as_bytes(), true);
+        Ok(())
+    }
+
+    /// Reads from so many copies. The ring repairs the answer of a majority before it gives it, so
+    /// that no later read of a majority falls behind; a single copy may be ahead of the others.
+    pub(crate) fn read(
+        &self,
+        store: &dyn Store,
+        table: Table,
+        key: usize,
+        copies: u32,
+    ) -> Result<()> {
+        let before = self.0.lock().unwrap().newest(key);
+        let answer = store.get(table, KEYS[key].as_bytes(), &mut Timeline::off());
+        match answer.wait()? {
+            Some(object) => {
+                let times = (before, object.head.sequence);
+                self.0.lock().unwrap().note(key, times, &object.value, copies > 1);
+            }
+            None => assert_eq!(before, 0, "{} is gone", KEYS[key]),
+        }
+        Ok(())
+    }
+
+    /// One request of a client, which writes and reads by turns.
+    pub(crate) fn step(
+        &self,
+        store: &dyn Store,
+        table: Table,
+        (client, index): (usize, usize),
+    ) -> Result<()> {
+        let key = (index * 7 + client * 5) % KEYS.len();
+        match (index + client).is_multiple_of(3) {
+            true => self.write(store, table, key, &format!("{client} {index}")),
+            false => self.read(store, table, key, 2),
+        }
+    }
+}
+
+/// Clients of two servers, which share nothing but the ring.
+pub(crate) fn reads_see_what_was_acknowledged_before_them() {
+    let stores = [0; 2].map(|_| CqlStore::open(&options("histories")).unwrap());
+    for (written, read) in MEETING {
+        let (history, name) = (History::default(), format!("by {written} and {read}"));
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (history, store, name) = (&history, &stores[client % 2], &name);
+                scope.spawn(move || {
+                    let table = store.table(name).unwrap();
+                    let waiting_for = |ack: u32| {
+                        store.replicated().unwrap().waiting_for(Copies { ack, from: 3 }).unwrap()
+                    };
+                    let (writer, reader) = (waiting_for(written), waiting_for(read));
+                    // The majority is what a store waits for anyway.
+                    let writer = writer.as_deref().unwrap_or(store);
+                    let reader = reader.as_deref().unwrap_or(store);
+                    for index in 0..OPERATIONS {
+                        let (key, value) = (index % KEYS.len(), format!("{client} {index}"));
+                        history.write(writer, table, key, &value).unwrap();
+                        history.read(reader, table, (key + client) % KEYS.len(), read).unwrap();
+                    }
+                });
+            }
+        });
+    }
+}
