@@ -312,6 +312,15 @@ impl LocalStore for EmbeddedStore {
         self.engine.collect().map(|_| ()).map_err(failure)
     }
 
+    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
+        let operations: Vec<_> = operations
+            .iter()
+            .map(|operation| engine_operation(&self.engine, table, operation).giving_room())
+            .collect();
+        let written = self.engine.write(&operations, pellucid_engine::Acknowledgement::Os);
+        written.map(|written| Written { sequence: written.sequence }).map_err(failure)
+    }
+
     fn backups(&self) -> Option<&dyn Backups> {
         Some(&self.backups)
     }

@@ -123,7 +123,13 @@ impl Storage {
         let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
         let gives_up = garbage.len() > 0;
         let operations: Vec<_> = definitions.chain(garbage).collect();
-        let written = self.write(&operations, Acknowledgement::Os);
+        let written = match self.store.local().filter(|_| gives_up) {
+            Some(local) => {
+                self.may_write()?;
+                local.give_up(self.table, &operations).map_err(DocumentError::from)
+            }
+            None => self.write(&operations, Acknowledgement::Os),
+        };
         if gives_up {
             // The removal looks once for each call, so the call follows the write. A write that
             // failed may have been made all the same.

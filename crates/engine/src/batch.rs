@@ -56,6 +56,8 @@ pub struct Operation<'a> {
     pub(crate) expires_at_ms: u64,
     pub(crate) condition: Condition,
     pub(crate) index_changes: &'a [IndexChange<'a>],
+    /// It may take from the reserve of a full disk.
+    pub(crate) gives_room: bool,
 }
 
 impl<'a> Operation<'a> {
@@ -64,13 +66,31 @@ impl<'a> Operation<'a> {
     pub fn put(table: TableId, key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
         let (head, kind) = (&[][..], Kind::Put);
         let (condition, index_changes) = (Condition::None, &[][..]);
-        Operation { table, kind, key, head, value, expires_at_ms: 0, condition, index_changes }
+        let (expires_at_ms, gives_room) = (0, false);
+        Operation {
+            table,
+            kind,
+            key,
+            head,
+            value,
+            expires_at_ms,
+            condition,
+            index_changes,
+            gives_room,
+        }
     }
 
     /// Removes `key`. That it is not there is no error.
     #[must_use]
     pub fn delete(table: TableId, key: &'a [u8]) -> Operation<'a> {
-        Operation { kind: Kind::Delete, ..Operation::put(table, key, &[]) }
+        Operation { kind: Kind::Delete, gives_room: true, ..Operation::put(table, key, &[]) }
+    }
+
+    /// Lets a put take from the reserve of a full disk, as deletes do: for notes by which data is
+    /// given up, which is removed later.
+    #[must_use]
+    pub fn giving_room(self) -> Operation<'a> {
+        Operation { gives_room: true, ..self }
     }
 
     /// Adds a head: bytes that [`crate::Engine::head`] answers with, without touching the value.

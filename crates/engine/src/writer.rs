@@ -217,8 +217,8 @@ impl Writer {
         size_bytes: u64,
         operations: &[Operation<'_>],
     ) -> Result<Space> {
-        let deletes = operations.iter().all(|operation| operation.kind == Kind::Delete);
-        let purpose = if deletes { Purpose::Deletes } else { Purpose::Puts };
+        let gives_room = operations.iter().all(|operation| operation.gives_room);
+        let purpose = if gives_room { Purpose::Deletes } else { Purpose::Puts };
         let count = operations.len() as u64;
         match turn.journal.reserve(size_bytes, count, purpose) {
             Err(Error::DiskFull { .. }) if self.make_room(turn) => {

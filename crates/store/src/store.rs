@@ -192,6 +192,13 @@ pub trait LocalStore {
     /// If the store cannot be read or written, or is closed meanwhile.
     fn compact(&self) -> Result<()>;
 
+    /// As [`Store::write`], for a batch that gives data up, to be removed later: a full disk has
+    /// room for it.
+    ///
+    /// # Errors
+    /// As there.
+    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written>;
+
     /// The backups of the store, if it can make some.
     fn backups(&self) -> Option<&dyn Backups> {
         None

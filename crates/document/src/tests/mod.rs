@@ -3,6 +3,7 @@
 
 mod contents;
 mod crash;
+mod full_disk;
 mod lease;
 mod model;
 

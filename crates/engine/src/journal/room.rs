@@ -38,7 +38,7 @@ const SMALL_SEGMENT_STEP_BYTES: u64 = 4 << 10;
 pub(crate) enum Purpose {
     /// A batch that puts something.
     Puts,
-    /// A batch that only deletes.
+    /// A batch that only deletes, or gives data up.
     Deletes,
 }
 

@@ -1,0 +1,49 @@
+//! Documents on a full disk.
+
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+
+use super::{Step, apply, make, open};
+use crate::{Collection, Documents};
+
+/// Room for some hundred documents beside the reserve.
+const DISK_BYTES: u64 = 4 << 20;
+const TEXT_LENGTH: usize = 8_000;
+/// More than the disk has room for.
+const DOCUMENTS_MAX: usize = 2_000;
+
+/// Inserts documents until the disk is full.
+fn fill(
+    documents: &std::sync::Arc<Documents>,
+    collection: &std::sync::Arc<Collection>,
+    round: u32,
+) {
+    for number in 0..DOCUMENTS_MAX {
+        let document = serde_json::json!({"text": "x".repeat(TEXT_LENGTH), "u": [round, number]});
+        let inserted =
+            apply(documents, collection, &Step::Insert(format!("{round}-{number}"), document));
+        if let Err(error) = inserted {
+            assert!(error.to_string().contains("no room"), "{error}");
+            assert!(number > 10, "after {number} documents the disk is full");
+            return;
+        }
+    }
+    panic!("the disk takes more than it has room for");
+}
+
+/// A note of garbage is a put, and was refused: a full disk kept the collection that filled it.
+#[test]
+fn a_full_disk_gives_a_collection_up() {
+    let files = SimulatedFileSystem::new();
+    let documents = open(&files).unwrap();
+    let collection = make(&documents).unwrap();
+    files.set_faults(Faults { space_bytes: Some(DISK_BYTES), ..Faults::default() });
+    fill(&documents, &collection, 1);
+    documents.truncate(&collection).unwrap();
+    while documents.remove_garbage().unwrap() {}
+    fill(&documents, &collection, 2);
+    let database = documents.database("_system").unwrap();
+    documents.drop_collection(&database, &collection).unwrap();
+    while documents.remove_garbage().unwrap() {}
+    let collection = make(&documents).unwrap();
+    fill(&documents, &collection, 3);
+}
