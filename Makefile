@@ -34,6 +34,7 @@ dist: ## Static binaries, Debian packages, images, bills of materials, in target
 	@CARGO=$(CARGO) packaging/dist $(ARCHITECTURES)
 
 test-dist: ## Install, use, upgrade under load and remove the package of make dist in a clean Debian tree (as root)
+	@scripts/need python3 dpkg-deb mmdebstrap
 	@packaging/test-package $${CARGO_TARGET_DIR:-target}/dist/pellucid_*_$$(dpkg --print-architecture).deb
 
 site: ## The documentation as a site with search, its links checked, in target/site

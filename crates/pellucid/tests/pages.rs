@@ -23,16 +23,39 @@ const PORTS: [&str; 3] = [":8080", ":8081", ":8443"];
 /// Stands in the output of the tasks before that of each block.
 const MARK: &str = "== block ==\n";
 
-/// The documents that show commands, with their texts.
+/// Sections of `docs/tasks.md` whose commands compile, or measure for minutes: they are not run.
+const NOT_RUN: [&str; 4] =
+    ["Install", "Repeat a study", "Benchmark on your own machine", "Embed the engine"];
+/// Folders of the repository that have programs to run.
+const ROOMS: [&str; 5] = ["fuzz/", "lab/", "packaging/", "scripts/", "studies/"];
+
+/// The documents that show commands, with their texts. Notes of the laboratory are of their day.
 fn documents() -> Vec<(PathBuf, String)> {
-    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let paths = pages.chain([root().join("README.md")]);
+    let within = |folder: &str| -> Vec<PathBuf> {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let crates = within("crates").into_iter().chain(within("backends"));
+    let readmes = crates.map(|path| path.join("README.md")).filter(|path| path.exists());
+    let paths = within("docs").into_iter().chain(within(".")).chain(readmes);
     let paths = paths.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     paths.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The commands of the program in the blocks of a document. A line that ends in a backslash goes
-/// on.
+/// What stands in the text of a document between marks of code.
+fn spans(document: &str) -> Vec<&str> {
+    let texts = document.split("```").step_by(2);
+    texts.flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The lines of code of a document, in blocks and in its text.
+fn code(document: &str) -> Vec<&str> {
+    let blocks = document.split("```").skip(1).step_by(2).flat_map(str::lines);
+    blocks.chain(spans(document)).collect()
+}
+
+/// The commands of the program in the blocks of a document and in its text. A line that ends in a
+/// backslash goes on; a text that names several commands at once is none.
 fn commands(document: &str) -> Vec<String> {
     let document = document.replace("\\\n", " ").replace("target/release/pellucid ", "pellucid ");
     let (mut commands, mut is_block) = (Vec::new(), false);
@@ -45,6 +68,8 @@ fn commands(document: &str) -> Vec<String> {
             commands.push(line.trim().trim_end_matches('&').to_owned());
         }
     }
+    let spans = spans(&document).into_iter().filter(|span| span.starts_with("pellucid "));
+    commands.extend(spans.filter(|span| !span.contains(['|', '…', '<'])).map(str::to_owned));
     commands
 }
 
@@ -79,6 +104,62 @@ fn every_command_of_the_documents_is_one_that_the_program_takes() {
         }
     }
     assert!(count >= COMMANDS_MIN, "{count} commands");
+}
+
+/// The words that follow one in the code of a document.
+fn words_after<'a>(document: &'a str, word: &str) -> Vec<&'a str> {
+    let lines = code(document).into_iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let pairs = lines.flat_map(|words| words.windows(2).map(|w| (w[0], w[1])).collect::<Vec<_>>());
+    pairs.filter(|(first, _)| *first == word).map(|(_, second)| second).collect()
+}
+
+/// Whether a program of the kind that cargo names so is in one of the crates.
+fn has_program(kind: &str, name: &str) -> bool {
+    let rooms = ["crates", "backends", "lab"].map(|room| fs::read_dir(root().join(room)).unwrap());
+    let mut crates = rooms.into_iter().flatten().map(|entry| entry.unwrap().path());
+    crates.any(|path| {
+        let folder = path.join(kind);
+        folder.join(format!("{name}.rs")).exists() || folder.join(name).join("main.rs").exists()
+    })
+}
+
+#[test]
+fn what_the_documents_run_beside_the_program_is_there() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let mut count = 0;
+    for (path, document) in documents() {
+        let path = path.display();
+        for target in words_after(&document, "make") {
+            assert!(makefile.contains(&format!("\n{target}:")), "{path}: make {target}");
+            count += 1;
+        }
+        for (flag, kind) in [("--example", "examples"), ("--test", "tests")] {
+            for name in words_after(&document, flag) {
+                assert!(has_program(kind, name), "{path}: {flag} {name}");
+                count += 1;
+            }
+        }
+        for line in code(&document) {
+            let word = line.split_whitespace().next().unwrap_or_default();
+            if ROOMS.iter().any(|room| word.starts_with(room)) && !word.contains(['*', '…']) {
+                assert!(root().join(word).exists(), "{path}: {word}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= COMMANDS_MIN, "{count} commands");
+}
+
+#[test]
+fn the_tasks_that_are_not_run_are_those_that_their_page_names() {
+    let page = fs::read_to_string(root().join("docs/tasks.md")).unwrap();
+    let has_others = |section: &&str| {
+        let blocks = section.split("```").skip(1).step_by(2);
+        blocks.map(|block| block.lines().next().unwrap()).any(str::is_empty)
+    };
+    let sections = page.split("\n## ").filter(has_others);
+    let titles: Vec<_> = sections.map(|section| section.lines().next().unwrap()).collect();
+    assert_eq!(titles, NOT_RUN);
 }
 
 /// A block of commands, and what its page says that they print, if it does.
