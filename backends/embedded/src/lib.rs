@@ -8,7 +8,7 @@ mod convert;
 mod store;
 
 pub use pellucid_engine::{
-    EngineOptions, EngineStats, FoundFigures, Job, JobFigures, LevelFigures, MemoryShare, PrefixOf,
-    PrefixRule, SAMPLED_EVERY, SampledTime, parts,
+    EngineOptions, EngineStats, Job, JobFigures, LevelFigures, Metric, PrefixOf, PrefixRule,
+    SAMPLED_EVERY, parts,
 };
 pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

@@ -13,7 +13,6 @@ use crate::definition::TableOptions;
 use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::Result;
 use crate::index::IndexScan;
-use crate::journal::Collected;
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::options::{Acknowledgement, EngineOptions};
@@ -21,9 +20,7 @@ use crate::read_mode::{Read, ReadMode};
 use crate::scan::{Direction, Scan};
 use crate::selection::Selection;
 use crate::snapshot::Snapshot;
-use crate::stats::{
-    EngineStats, LedgerFigures, LevelReads, MemoryFigures, ReadFigures, WriteFigures,
-};
+use crate::stats::{Collected, EngineStats, MemoryFigures, MemoryShare};
 use crate::table_id::{IndexId, TableId};
 use crate::tables;
 
@@ -505,13 +502,8 @@ impl Engine {
         let segments = store.journal.segments().facts();
         let sync = store.journal.sync();
         let tally = store.ledger.tally();
-        let stats = store.ledger.stats();
-        let shares = store.options.shares();
-        let memory = MemoryFigures::of(&shares, &stats.memory, store.journal.offsets_bytes());
-        let mut ledger = LedgerFigures::from(stats);
-        for (number, level) in ledger.levels.iter_mut().enumerate() {
-            level.reads = LevelReads::of(tally, number);
-        }
+        let (shares, ledger) = (store.options.shares(), store.ledger.memory());
+        let share = |limit_bytes, used_bytes| MemoryShare { limit_bytes, used_bytes };
         EngineStats {
             published_sequence: store.ledger.published_sequence(),
             durable_sequence: sync.durable_sequence(),
@@ -524,10 +516,16 @@ impl Engine {
             collection_trouble: store.collector.trouble(),
             syncs: sync.syncs(),
             durability: sync.durability(),
-            reads: ReadFigures::of(tally),
-            writes: WriteFigures::of(tally),
-            ledger,
-            memory,
+            reads: tally.reads(),
+            writes: tally.writes(),
+            ledger: store.ledger.stats(),
+            memory: MemoryFigures {
+                setting_bytes: shares.setting_bytes,
+                memtables: share(shares.memtables_bytes, ledger.memtables_bytes),
+                tables: share(shares.tables_bytes, ledger.tables_bytes),
+                jobs: share(shares.jobs_bytes, ledger.jobs_peak_bytes),
+                journal: share(shares.journal_bytes, store.journal.offsets_bytes()),
+            },
         }
     }
 }

@@ -34,11 +34,12 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::jobs;
 use crate::journal::{
-    Collected, GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun, SpaceExcess,
+    GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun, SpaceExcess,
 };
 use crate::ledger::{Ledger, Pinned};
 use crate::locks::lock;
 use crate::shortage::Shortage;
+use crate::stats::Collected;
 
 /// The name of the thread.
 const COLLECT_THREAD: &str = "pellucid-collect";

@@ -48,6 +48,7 @@ mod durability;
 mod engine;
 mod error;
 mod expiry;
+mod figures;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -56,6 +57,7 @@ mod header_form;
 mod index;
 mod index_key;
 mod inspect;
+mod job;
 pub mod jobs;
 mod journal;
 mod key_range;
@@ -99,9 +101,11 @@ pub use definitions::DefinitionReport;
 pub use durability::{DurableCallback, SyncTimes};
 pub use engine::Engine;
 pub use error::{Error, Result, RoomFound};
+pub use figures::{Metric, SampledTime, Shown};
 pub use index::{IndexEntry, IndexScan};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
-pub use journal::{Collected, CutPart};
+pub use job::Job;
+pub use journal::CutPart;
 pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
 pub use options::{Acknowledgement, DEAD_SHARES, EngineOptions};
@@ -114,8 +118,8 @@ pub use scan::{Direction, Scan};
 pub use selection::Selection;
 pub use snapshot::Snapshot;
 pub use stats::{
-    DurabilityFigures, EngineStats, FoundFigures, Job, JobFigures, LedgerFigures, LevelFigures,
-    LevelReads, MemoryFigures, MemoryShare, ReadFigures, SAMPLED_EVERY, SampledTime, StepFigures,
-    WriteFigures,
+    Collected, DurabilityFigures, EngineStats, FoundFigures, JobFigures, LedgerFigures,
+    LevelFigures, LevelReads, MemoryFigures, MemoryShare, ReadFigures, StepFigures, WriteFigures,
 };
 pub use table_id::{IndexId, TableId};
+pub use tally::SAMPLED_EVERY;

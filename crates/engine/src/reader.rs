@@ -15,7 +15,7 @@ use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::read_mode::{Read, ReadMode};
 use crate::table_id::TableId;
-use crate::tally::{Count, Turn};
+use crate::tally::Turn;
 
 /// Reads that belong together are taken for slow from here on: hundreds from memory take less.
 const SLOW_TOGETHER_NS: u64 = 1_000_000;
@@ -159,7 +159,8 @@ impl Reader {
                 return Ok(None);
             };
             if let Some(value) = found.take_value() {
-                self.ledger.tally().mine().add(Count::HeldValues, 1);
+                let counting = self.ledger.tally().mine();
+                counting.add(&counting.records.held_values, 1);
                 return Ok(Some(Object {
                     head: Head::from_found(found),
                     value: Value::copied(value),
@@ -190,7 +191,7 @@ impl Reader {
     ) -> Result<Option<Value>> {
         let counting = self.ledger.tally().mine();
         let turn = match turn {
-            None => counting.turn(Count::RecordTurns),
+            None => counting.turn(&counting.turns.records),
             // The time since then is not the record's alone.
             Some(Turn::Timed(_)) => Turn::Timed(counting.now()),
             Some(turn) => turn,
@@ -206,11 +207,10 @@ impl Reader {
     #[inline]
     fn count_record(&self, value_length: u32, turn: Turn) {
         let counting = self.ledger.tally().mine();
-        counting.add(Count::Records, 1);
-        counting.add(Count::RecordBytes, u64::from(value_length));
+        counting.add(&counting.records.records, 1);
+        counting.add(&counting.records.record_bytes, u64::from(value_length));
         if let Turn::Timed(begun) = turn {
-            let ended = counting.add_since(Count::RecordTicks, begun);
-            counting.add(Count::RecordSamples, 1);
+            let ended = counting.add_sample(&counting.records.record_time, begun);
             self.segments.medium().note(self.clock.nanoseconds(ended.since(begun)));
         }
     }
@@ -249,7 +249,7 @@ impl Records for NamedRead<'_> {
     #[inline]
     fn read(&mut self, sequence: u64) -> Option<(Head, Value)> {
         let counting = self.reader.ledger.tally().mine();
-        let turn = *self.turn.get_or_insert_with(|| counting.turn(Count::RecordTurns));
+        let turn = *self.turn.get_or_insert_with(|| counting.turn(&counting.turns.records));
         self.timeline.lap(parts::LEDGER);
         let steps = (turn == Turn::Stepped).then_some(counting);
         let read = self.reader.segments.read_named(sequence, self.key, steps);

@@ -1,333 +1,334 @@
-//! Figures of an engine.
+//! Figures of an engine: the one table of all that is counted. Fields of [`Engine::stats`], the
+//! page and the metrics of a server and its log are made of it (`figures`).
+//!
+//! [`Engine::stats`]: crate::Engine::stats
 
-use crate::budget::Shares;
-use crate::journal::Collected;
-use crate::ledger::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats, Step};
-use crate::tally::{Count, FOUND_PLACES, Tally};
+use pellucid_clock::Clock;
 
-pub use crate::tally::SAMPLED_EVERY;
+use crate::figures::{
+    Elapsed, Figure, Metric, Number, Sampled, SampledTime, Shown, counters, figures, place, shown,
+};
+use crate::job::Job;
 
 /// What a record has beside the user's bytes: its header, the table's number, and on average half
 /// of the padding (docs/format.md, Record); and its place.
 const RECORD_OVERHEAD_BYTES: u64 = 40 + 2 + 4 + 4;
 
-/// Figures of an engine, taken together without stopping it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EngineStats {
-    /// The highest sequence number that readers see.
-    pub published_sequence: u64,
-    /// The highest sequence number known to be on the medium.
-    pub durable_sequence: u64,
-    /// The highest sequence number up to which every record is in tables.
-    pub flushed_sequence: u64,
-    /// Segments of the journal.
-    pub segments: u64,
-    /// Bytes of the journal's files.
-    pub journal_bytes: u64,
-    /// Bytes of the journal that no key needs any more, as far as merges have noticed.
-    pub journal_dead_bytes: u64,
-    /// Bytes of the journal of tombstones and expired values that the ledger names no more; they go
-    /// once nothing that they hide is left.
-    pub journal_marker_bytes: u64,
-    /// What was collected since the store was opened.
-    pub collected: Collected,
-    /// Why the last collection in the background came to nothing, if it did.
-    pub collection_trouble: Option<String>,
-    /// Syncs of the journal for those who waited for durability.
-    pub syncs: u64,
-    /// How long those took, and how long writers waited for them.
-    pub durability: DurabilityFigures,
-    /// What was read since the store was opened.
-    pub reads: ReadFigures,
-    /// What was written since the store was opened.
-    pub writes: WriteFigures,
+/// The levels, the youngest first.
+type Levels = Vec<LevelFigures>;
+/// Look-ups by the level in which they ended.
+type FoundByLevel = Vec<FoundFigures>;
+
+figures! {
+    /// Figures of an engine, taken together without stopping it.
+    EngineStats {
+        /// The highest sequence number that readers see.
+        published_sequence: Number at "state/published_sequence",
+        /// The highest sequence number known to be on the medium.
+        durable_sequence: Number at "state/durable_sequence",
+        /// The highest sequence number up to which every record is in tables.
+        flushed_sequence: Number at "state/flushed_sequence",
+        /// Segments of the journal.
+        segments: Number at "state/journal_segments",
+        /// Bytes of the journal's files.
+        journal_bytes: Number at "state/journal_bytes",
+        /// Bytes of the journal that no key needs any more, as far as merges have noticed.
+        journal_dead_bytes: Number at "state/journal_dead_bytes",
+        /// Bytes of the journal of tombstones and expired values that the ledger names no more;
+        /// they go once nothing that they hide is left.
+        journal_marker_bytes: Number at "state/journal_marker_bytes",
+        /// Syncs of the journal for those who waited for durability.
+        syncs: Number at "writes/syncs",
+        /// What was collected since the store was opened.
+        collected: Collected at "background/collection",
+        /// How long syncs took, and how long writers waited for them.
+        durability: DurabilityFigures at "writes",
+        /// What was read since the store was opened.
+        reads: ReadFigures,
+        /// What was written since the store was opened.
+        writes: WriteFigures,
+        /// Figures of the ledger.
+        ledger: LedgerFigures at "",
+        /// Memory beside the page cache, by the shares of the setting.
+        memory: MemoryFigures at "state/memory",
+        beside {
+            /// Why the last collection in the background came to nothing, if it did.
+            pub collection_trouble: Option<String>,
+        }
+    }
+}
+
+figures! {
+    /// Memory that grows with the data, by the shares into which the engine divides its setting.
+    /// What is left of the setting is for what does not grow, and for what allocators leave unused.
+    #[derive(Copy)]
+    MemoryFigures {
+        /// The setting ([`crate::EngineOptions::memory_bytes`]).
+        setting_bytes: Number,
+        /// Memtables, their hash tables and orders; those that wait for their flush included. When
+        /// it is used up, writers wait for a flush.
+        memtables: MemoryShare,
+        /// What is held of tables: facts, indexes, directories. When it is used up, tables do
+        /// without directories and then without indexes in memory.
+        tables: MemoryShare,
+        /// What flushes and merges take while they run; in use is the most that one took so far for
+        /// the table it wrote. When it is used up, tables end earlier.
+        jobs: MemoryShare,
+        /// Places of records in segments that are not sealed. When it is used up, segments end
+        /// earlier.
+        journal: MemoryShare,
+    }
+}
+
+figures! {
+    /// A share of the memory.
+    #[derive(Copy)]
+    MemoryShare {
+        /// What it may take, in bytes.
+        limit_bytes: Number,
+        /// What it takes, in bytes.
+        used_bytes: Number,
+    }
+}
+
+figures! {
     /// Figures of the ledger.
-    pub ledger: LedgerFigures,
-    /// Memory beside the page cache, by the shares of the setting.
-    pub memory: MemoryFigures,
-}
-
-/// Memory that grows with the data, by the shares into which the engine divides its setting. What
-/// is left of the setting is for what does not grow, and for what allocators leave unused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryFigures {
-    /// The setting ([`crate::EngineOptions::memory_bytes`]).
-    pub setting_bytes: u64,
-    /// Memtables, their hash tables and orders; those that wait for their flush included. When it
-    /// is used up, writers wait for a flush.
-    pub memtables: MemoryShare,
-    /// What is held of tables: facts, indexes, directories. When it is used up, tables do without
-    /// directories and then without indexes in memory.
-    pub tables: MemoryShare,
-    /// What flushes and merges take while they run; in use is the most that one took so far for the
-    /// table it wrote. When it is used up, tables end earlier.
-    pub jobs: MemoryShare,
-    /// Places of records in segments that are not sealed. When it is used up, segments end earlier.
-    pub journal: MemoryShare,
-}
-
-/// A share of the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryShare {
-    /// What it may take, in bytes.
-    pub limit_bytes: u64,
-    /// What it takes, in bytes.
-    pub used_bytes: u64,
-}
-
-impl MemoryFigures {
-    pub(crate) fn of(shares: &Shares, ledger: &LedgerMemory, journal_bytes: u64) -> MemoryFigures {
-        let share = |limit_bytes, used_bytes| MemoryShare { limit_bytes, used_bytes };
-        MemoryFigures {
-            setting_bytes: shares.setting_bytes,
-            memtables: share(shares.memtables_bytes, ledger.memtables_bytes),
-            tables: share(shares.tables_bytes, ledger.tables_bytes),
-            jobs: share(shares.jobs_bytes, ledger.jobs_peak_bytes),
-            journal: share(shares.journal_bytes, journal_bytes),
+    LedgerFigures {
+        /// Bytes of the memtables.
+        memtable_bytes: Number at "state/memtable_bytes" as "memtable_bytes",
+        /// Memtables that wait for their flush.
+        sealed_memtables: Number at "state/sealed_memtables" as "sealed_memtables",
+        /// Memory of the tables beside the page cache.
+        table_memory_bytes: Number at "state/table_memory_bytes" as "table_memory_bytes",
+        /// Bytes that compactions are behind.
+        debt_bytes: Number at "state/compaction_debt_bytes" as "compaction_debt_bytes",
+        /// The delay that each write takes now, in proportion to the debt.
+        write_delay_ns: Number at "state/write_delay_ns",
+        /// How often writers waited for a flush.
+        waits: Number at "writes/waits/memtables_full/count",
+        /// How long writers waited for flushes, in nanoseconds.
+        waited_ns: Number at "writes/waits/memtables_full/sum_ns",
+        /// Snapshots and scans that are held.
+        snapshots: Number at "state/snapshots",
+        /// Flushes of memtables.
+        flush: JobFigures at "background/flush",
+        /// The levels, the youngest first.
+        levels: Levels at "",
+        beside {
+            /// The job that runs now.
+            pub running: Option<Job>,
+            /// Why jobs are put off or have ended, if something is wrong.
+            pub trouble: Option<String>,
         }
     }
 }
 
-/// Figures of the ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LedgerFigures {
-    /// Bytes in memtables, sealed ones included.
-    pub memtable_bytes: u64,
-    /// Memtables that wait for their flush.
-    pub sealed_memtables: u64,
-    /// Memory that open tables hold beside the page cache.
-    pub table_memory_bytes: u64,
-    /// The levels, the youngest first.
-    pub levels: Vec<LevelFigures>,
-    /// Flushes of memtables.
-    pub flush: JobFigures,
-    /// Bytes by which levels are above their targets: what merges are behind.
-    pub debt_bytes: u64,
-    /// The delay that each write takes now, in proportion to the debt.
-    pub write_delay_ns: u64,
-    /// How often writers waited for a flush.
-    pub waits: u64,
-    /// How long writers waited for flushes, in nanoseconds.
-    pub waited_ns: u64,
-    /// Snapshots and scans that are held.
-    pub snapshots: u64,
-    /// The job that runs now.
-    pub running: Option<Job>,
-    /// Why jobs are put off or have ended, if something is wrong.
-    pub trouble: Option<String>,
-}
-
-/// Figures of one level.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LevelFigures {
-    /// Tables in it.
-    pub tables: u64,
-    /// Bytes of their files.
-    pub size_bytes: u64,
-    /// Their entries.
-    pub entries: u64,
-    /// Of them, those that say that a key is gone.
-    pub tombstones: u64,
-    /// Blocks of its tables.
-    pub blocks: u64,
-    /// Of them, those whose checksum was checked since their table was opened.
-    pub blocks_checked: u64,
-    /// Memory of the directories of its tables.
-    pub directory_bytes: u64,
-    /// What its tables were asked.
-    pub reads: LevelReads,
-    /// Merges out of this level into the next one.
-    pub compaction: JobFigures,
-}
-
-/// What the tables of a level were asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LevelReads {
-    /// Tables that were asked for a key.
-    pub asked: u64,
-    /// Of them, those that filter or directory ruled out.
-    pub excluded: u64,
-    /// Of them, those that filter or directory let pass although the key is not there.
-    pub false_positives: u64,
-    /// Of them, those that answered by filter and index, because they had no directory.
-    pub by_index: u64,
-    /// Blocks searched.
-    pub blocks_searched: u64,
-    /// Time of those that were sampled.
-    pub time: SampledTime,
-    /// Times of the steps within the tables, of as many others.
-    pub steps: StepFigures,
-}
-
-/// Times of the steps of look-ups within tables, by samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StepFigures {
-    /// Asking the directory: for a table that has one, it stands for filter and index.
-    pub directory: SampledTime,
-    /// Asking the filter.
-    pub filter: SampledTime,
-    /// Finding the block by the index.
-    pub index: SampledTime,
-    /// Waiting for a block that is in the page cache, and checking its checksum if that is its
-    /// first use.
-    pub fetch_cached: SampledTime,
-    /// Waiting for a block that is not in the page cache, and checking it.
-    pub fetch_disk: SampledTime,
-    /// Finding the entry within the block.
-    pub search: SampledTime,
-}
-
-/// What durability cost since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DurabilityFigures {
-    /// Time of the syncs, in nanoseconds.
-    pub sync_ns: u64,
-    /// Writers that waited for a sync.
-    pub waits: u64,
-    /// How long they waited for their group's sync to begin, in nanoseconds.
-    pub group_waited_ns: u64,
-    /// How long they waited from then on, in nanoseconds.
-    pub sync_waited_ns: u64,
-}
-
-/// The time of a sample: one in [`SAMPLED_EVERY`] of each thread's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SampledTime {
-    /// How many were timed.
-    pub samples: u64,
-    /// Their time, in nanoseconds.
-    pub sum_ns: u64,
-}
-
-/// What was read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadFigures {
-    /// Look-ups that found no entry.
-    pub missing: FoundFigures,
-    /// Look-ups that ended in a memtable.
-    pub memtable: FoundFigures,
-    /// Look-ups that ended in each level. A tombstone is found, too.
-    pub levels: Vec<FoundFigures>,
-    /// Values that the ledger held, or that are empty, so that no record had to be read.
-    pub held_values: u64,
-    /// Records read from the journal.
-    pub records: u64,
-    /// Bytes of their values.
-    pub record_bytes: u64,
-    /// Time of those that were sampled.
-    pub record_time: SampledTime,
-    /// Finding the place of a record, of as many others that were sampled.
-    pub place_time: SampledTime,
-    /// Reading and checking a record, of those of them that were in the page cache.
-    pub cached_time: SampledTime,
-    /// The same, of those that were not.
-    pub disk_time: SampledTime,
-}
-
-/// Look-ups that ended in one place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FoundFigures {
-    /// How many.
-    pub count: u64,
-    /// Time of those that were sampled.
-    pub time: SampledTime,
-}
-
-/// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteFigures {
-    /// Batches; a single write is one.
-    pub batches: u64,
-    /// Their entries.
-    pub entries: u64,
-    /// Bytes of their keys, heads and values.
-    pub user_bytes: u64,
-    /// Time in the journal of the batches that were sampled.
-    pub append_time: SampledTime,
-    /// Time in the memtable of the same batches, its sealing included where it was full.
-    pub memtable_time: SampledTime,
-    /// Waits for another writer.
-    pub writer_waits: u64,
-    /// How long they were, in nanoseconds.
-    pub writer_waited_ns: u64,
-    /// Delays because level 0 or sealed memtables had piled up.
-    pub delays: u64,
-    /// How long they were, in nanoseconds.
-    pub delayed_ns: u64,
-}
-
-impl ReadFigures {
-    pub(crate) fn of(tally: &Tally) -> ReadFigures {
-        let found = |place: usize| FoundFigures {
-            count: tally.sum(Count::Found(place)),
-            time: sampled(tally, Count::FoundSamples(place), Count::FoundTicks(place)),
-        };
-        ReadFigures {
-            missing: found(0),
-            memtable: found(1),
-            levels: (2..FOUND_PLACES).map(found).collect(),
-            held_values: tally.sum(Count::HeldValues),
-            records: tally.sum(Count::Records),
-            record_bytes: tally.sum(Count::RecordBytes),
-            record_time: sampled(tally, Count::RecordSamples, Count::RecordTicks),
-            place_time: sampled(tally, Count::PlaceSamples, Count::PlaceTicks),
-            cached_time: sampled(tally, Count::CachedSamples, Count::CachedTicks),
-            disk_time: sampled(tally, Count::DiskSamples, Count::DiskTicks),
-        }
+figures! {
+    /// Figures of one level.
+    #[derive(Copy)]
+    LevelFigures {
+        /// Tables of a level.
+        tables: Number at "state/levels/#/tables" as "level_tables",
+        /// Bytes of a level's tables.
+        size_bytes: Number at "state/levels/#/size_bytes" as "level_bytes",
+        /// Their entries.
+        entries: Number at "state/levels/#/entries",
+        /// Of them, those that say that a key is gone.
+        tombstones: Number at "state/levels/#/tombstones",
+        /// Blocks of its tables.
+        blocks: Number at "state/levels/#/blocks",
+        /// Of them, those whose checksum was checked since their table was opened.
+        blocks_checked: Number at "state/levels/#/blocks_checked",
+        /// Memory of the directories of a level's tables.
+        directory_bytes: Number at "state/levels/#/directory_bytes" as "level_directory_bytes",
+        /// What its tables were asked.
+        reads: LevelReads at "reads/levels/#",
+        /// Merges out of this level into the next one.
+        compaction: JobFigures at "background/compactions/#",
     }
 }
 
-impl LevelReads {
-    pub(crate) fn of(tally: &Tally, level: usize) -> LevelReads {
-        LevelReads {
-            asked: tally.sum(Count::Asked(level)),
-            excluded: tally.sum(Count::Excluded(level)),
-            false_positives: tally.sum(Count::False(level)),
-            by_index: tally.sum(Count::Plain(level)),
-            blocks_searched: tally.sum(Count::Blocks(level)),
-            time: sampled(tally, Count::AskedSamples(level), Count::AskedTicks(level)),
-            steps: StepFigures::of(tally, level),
-        }
+counters! {
+    /// What the tables of a level were asked.
+    #[derive(Copy)]
+    LevelReads from LevelCounters {
+        /// Tables asked for a key.
+        asked: Number as "tables_asked_total",
+        /// Tables that a filter or directory ruled out.
+        excluded: Number as "tables_excluded_total",
+        /// Tables that a filter or directory let pass in vain.
+        false_positives: Number as "false_positives_total",
+        /// Tables that had no directory and answered by filter and index.
+        by_index: Number as "index_searches_total",
+        /// Blocks of tables searched.
+        blocks_searched: Number as "blocks_searched_total",
+        /// Time of those that were sampled.
+        time: Sampled,
+        /// Times of the steps within the tables, of as many others.
+        steps: Steps,
     }
 }
 
-impl StepFigures {
-    fn of(tally: &Tally, level: usize) -> StepFigures {
-        let of = |step: Step| {
-            sampled(tally, Count::StepSamples(step, level), Count::StepTicks(step, level))
-        };
-        StepFigures {
-            directory: of(Step::Directory),
-            filter: of(Step::Filter),
-            index: of(Step::Index),
-            fetch_cached: of(Step::FetchCached),
-            fetch_disk: of(Step::FetchDisk),
-            search: of(Step::Search),
-        }
+counters! {
+    /// Times of the steps of look-ups within tables, by samples. A table with a directory has that
+    /// step in place of filter and index.
+    #[derive(Copy)]
+    StepFigures from Steps {
+        /// Asking the directory, which says where the key is, or that it is not.
+        directory: Sampled,
+        /// Asking the filter whether the key may be there.
+        filter: Sampled,
+        /// Finding the block by the index.
+        index: Sampled,
+        /// Waiting for a block that is in the page cache, and checking its checksum if that is its
+        /// first use.
+        fetch_cached: Sampled,
+        /// Waiting for a block that is not in the page cache, and checking it.
+        fetch_disk: Sampled,
+        /// Finding the entry within the block.
+        search: Sampled,
     }
 }
 
-impl WriteFigures {
-    pub(crate) fn of(tally: &Tally) -> WriteFigures {
-        WriteFigures {
-            batches: tally.sum(Count::Batches),
-            entries: tally.sum(Count::Entries),
-            user_bytes: tally.sum(Count::UserBytes),
-            append_time: sampled(tally, Count::BatchSamples, Count::AppendTicks),
-            memtable_time: sampled(tally, Count::BatchSamples, Count::MemtableTicks),
-            writer_waits: tally.sum(Count::WriterWaits),
-            writer_waited_ns: tally.sum_ns(Count::WriterWaitTicks),
-            delays: tally.sum(Count::Delays),
-            delayed_ns: tally.sum(Count::DelayNanoseconds),
-        }
+counters! {
+    /// What durability cost since the store was opened.
+    #[derive(Copy)]
+    DurabilityFigures from DurabilityCounters {
+        /// Time of the syncs, in nanoseconds.
+        sync_ns: Elapsed,
+        /// Writers that waited for a sync.
+        waits: Number at "waits/group/count" at "waits/sync/count",
+        /// How long they waited for their group's sync to begin, in nanoseconds.
+        group_waited_ns: Elapsed at "waits/group/sum_ns",
+        /// How long they waited from then on, in nanoseconds.
+        sync_waited_ns: Elapsed at "waits/sync/sum_ns",
     }
 }
 
-fn sampled(tally: &Tally, samples: Count, ticks: Count) -> SampledTime {
-    SampledTime { samples: tally.sum(samples), sum_ns: tally.sum_ns(ticks) }
+counters! {
+    /// What was read.
+    ReadFigures from RecordCounters {
+        /// Values that the ledger held, or that are empty, so that no record had to be read.
+        held_values: Number at "journal/held_values",
+        /// Records read from the journal.
+        records: Number at "journal/records" as "journal_records_read_total",
+        /// Bytes of records read from the journal.
+        record_bytes: Number at "journal/bytes" as "journal_read_bytes_total",
+        /// Time of those that were sampled.
+        record_time: Sampled at "journal/time",
+        /// Finding the place of a record, of as many others that were sampled.
+        place_time: Sampled at "journal/place",
+        /// Reading and checking a record, of those of them that were in the page cache.
+        cached_time: Sampled at "journal/read_cached",
+        /// The same, of those that were not.
+        disk_time: Sampled at "journal/read_disk",
+    } and {
+        /// Look-ups that found no entry.
+        missing: FoundFigures at "look_ups/missing",
+        /// Look-ups that ended in a memtable.
+        memtable: FoundFigures at "look_ups/memtable",
+        /// Look-ups that ended in each level. A tombstone is found, too.
+        levels: FoundByLevel at "look_ups/level_",
+    }
+}
+
+counters! {
+    /// Look-ups that ended in one place.
+    #[derive(Copy)]
+    FoundFigures from FoundCounters {
+        /// Look-ups by where they ended.
+        count: Number as "look_ups_total",
+        /// Time of those that were sampled.
+        time: Sampled,
+    }
+}
+
+counters! {
+    /// What was written.
+    #[derive(Copy)]
+    WriteFigures from WriteCounters {
+        /// Batches written.
+        batches: Number as "batches_total",
+        /// Entries written.
+        entries: Number as "entries_written_total",
+        /// Bytes of keys and values written.
+        user_bytes: Number as "payload_written_bytes_total",
+        /// Time in the journal of the batches that were sampled.
+        append_time: Sampled at "journal_append",
+        /// Time in the memtable of the same batches, its sealing included where it was full.
+        memtable_time: Sampled at "memtable",
+        /// Waits for another writer.
+        writer_waits: Number at "waits/other_writer/count",
+        /// How long they were, in nanoseconds.
+        writer_waited_ns: Elapsed at "waits/other_writer/sum_ns",
+        /// Delays because level 0 or sealed memtables had piled up.
+        delays: Number at "waits/merges_behind/count",
+        /// How long they were, in nanoseconds.
+        delayed_ns: Number at "waits/merges_behind/sum_ns",
+    }
+}
+
+figures! {
+    /// Sums over the jobs of one kind.
+    #[derive(Copy)]
+    JobFigures {
+        /// Flushes, and merges out of a level.
+        runs: Number as "job_runs_total",
+        /// Of them, those that moved tables without rewriting them.
+        moves: Number,
+        /// Of them, merges that two threads did at once, each its part of the keys, because merges
+        /// were behind. The times by what was done are the sums of both.
+        in_parts: Number,
+        /// Entries read.
+        entries_in: Number,
+        /// Of them, those that were dropped.
+        entries_dropped: Number,
+        /// Bytes read by jobs.
+        bytes_in: Number as "job_read_bytes_total",
+        /// Bytes written by jobs.
+        bytes_out: Number as "job_written_bytes_total",
+        /// Tables written by jobs.
+        tables_out: Number as "job_tables_total",
+        /// Time taken, in nanoseconds.
+        duration_ns: Number,
+        /// Bringing a memtable's entries into order: the fetch from memory, in nanoseconds.
+        order_ns: Number at "stages/order_ns",
+        /// Reading entries in order from what goes in, by samples, in nanoseconds.
+        merge_ns: Number at "stages/merge_ns",
+        /// Putting entries into blocks, by samples, in nanoseconds.
+        build_ns: Number at "stages/build_ns",
+        /// Building filters and indexes, in nanoseconds.
+        filter_ns: Number at "stages/filter_ns",
+        /// Writing to the file, in nanoseconds.
+        write_ns: Number at "stages/write_ns",
+        /// Syncing the tables, in nanoseconds.
+        sync_ns: Number at "stages/sync_ns",
+        /// Waiting until the records that a table names are on the medium, in nanoseconds.
+        journal_sync_ns: Number at "stages/journal_sync_ns",
+        /// Writing the manifest and what goes with it, in nanoseconds.
+        commit_ns: Number at "stages/commit_ns",
+    }
+}
+
+counters! {
+    /// Sums over all collections since the store was opened.
+    #[derive(Copy)]
+    Collected from CollectedCounters {
+        /// Segments of the journal that garbage collection has freed.
+        segments: Number as "segments_collected_total",
+        /// Bytes that garbage collection of the journal has copied.
+        copied_bytes: Number as "collection_copied_bytes_total",
+        /// Bytes that garbage collection of the journal has freed.
+        freed_bytes: Number as "collection_freed_bytes_total",
+    }
 }
 
 impl EngineStats {
+    /// Shows each number with its place among all figures and its metric.
+    pub fn each(&self, mut each: impl FnMut(Shown<'_>)) {
+        self.show("", None, &mut each);
+    }
+
     /// Bytes written to files for each byte that the user gave, since the store was opened: the
     /// journal's records (nearly the user's bytes), tables, and what collection copied. `None`
     /// before the first write.
@@ -349,124 +350,28 @@ impl EngineStats {
     }
 }
 
-/// Sums over the jobs of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JobFigures {
-    /// Jobs that were done.
-    pub runs: u64,
-    /// Of them, those that moved tables without rewriting them.
-    pub moves: u64,
-    /// Of them, merges that two threads did at once, each its part of the keys, because merges were
-    /// behind. The times by what was done are the sums of both.
-    pub in_parts: u64,
-    /// Entries read.
-    pub entries_in: u64,
-    /// Of them, those that were dropped.
-    pub entries_dropped: u64,
-    /// Bytes read.
-    pub bytes_in: u64,
-    /// Bytes written.
-    pub bytes_out: u64,
-    /// Tables written.
-    pub tables_out: u64,
-    /// Time taken, in nanoseconds.
-    pub duration_ns: u64,
-    /// Bringing a memtable's entries into order: the fetch from memory, in nanoseconds.
-    pub order_ns: u64,
-    /// Reading entries in order from what goes in, by samples, in nanoseconds.
-    pub merge_ns: u64,
-    /// Putting entries into blocks, by samples, in nanoseconds.
-    pub build_ns: u64,
-    /// Building filters and indexes, in nanoseconds.
-    pub filter_ns: u64,
-    /// Writing to the file, in nanoseconds.
-    pub write_ns: u64,
-    /// Syncing the tables, in nanoseconds.
-    pub sync_ns: u64,
-    /// Waiting until the records that a table names are on the medium, in nanoseconds.
-    pub journal_sync_ns: u64,
-    /// Writing the manifest and what goes with it, in nanoseconds.
-    pub commit_ns: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A job that runs beside requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Job {
-    /// A memtable becomes a table of level 0.
-    Flush,
-    /// Tables of one level are merged into another.
-    Compaction {
-        /// The upper level.
-        from: u8,
-        /// The level that the outcome goes to.
-        to: u8,
-    },
-}
-
-impl From<JobStats> for JobFigures {
-    fn from(stats: JobStats) -> JobFigures {
-        JobFigures {
-            runs: stats.runs,
-            moves: stats.moves,
-            in_parts: stats.in_parts,
-            entries_in: stats.entries_in,
-            entries_dropped: stats.entries_dropped,
-            bytes_in: stats.bytes_in,
-            bytes_out: stats.bytes_out,
-            tables_out: stats.tables_out,
-            duration_ns: stats.duration_ns,
-            order_ns: stats.order_ns,
-            merge_ns: stats.merge_ns,
-            build_ns: stats.build_ns,
-            filter_ns: stats.filter_ns,
-            write_ns: stats.write_ns,
-            sync_ns: stats.sync_ns,
-            journal_sync_ns: stats.journal_sync_ns,
-            commit_ns: stats.commit_ns,
-        }
-    }
-}
-
-impl From<LevelStats> for LevelFigures {
-    fn from(stats: LevelStats) -> LevelFigures {
-        LevelFigures {
-            tables: stats.tables,
-            size_bytes: stats.size_bytes,
-            entries: stats.entries,
-            tombstones: stats.tombstones,
-            blocks: stats.blocks,
-            blocks_checked: stats.blocks_checked,
-            directory_bytes: stats.directory_bytes,
-            reads: LevelReads::default(),
-            compaction: stats.compaction.into(),
-        }
-    }
-}
-
-impl From<BackgroundJob> for Job {
-    fn from(job: BackgroundJob) -> Job {
-        match job {
-            BackgroundJob::Flush => Job::Flush,
-            BackgroundJob::Compaction { from, to } => Job::Compaction { from, to },
-        }
-    }
-}
-
-impl From<LedgerStats> for LedgerFigures {
-    fn from(stats: LedgerStats) -> LedgerFigures {
-        LedgerFigures {
-            memtable_bytes: stats.memtable_bytes + stats.sealed_bytes,
-            sealed_memtables: stats.sealed_memtables,
-            table_memory_bytes: stats.memory.tables_bytes,
-            levels: stats.levels.into_iter().map(LevelFigures::from).collect(),
-            flush: stats.flush.into(),
-            debt_bytes: stats.debt_bytes,
-            write_delay_ns: stats.write_delay_ns,
-            waits: stats.waits,
-            waited_ns: stats.waited_ns,
-            snapshots: stats.snapshots,
-            running: stats.running.map(Job::from),
-            trouble: stats.trouble,
-        }
+    #[test]
+    fn each_figure_has_a_place_of_its_own() {
+        let level = LevelFigures { tables: 3, ..LevelFigures::default() };
+        let mut stats = EngineStats { syncs: 7, ..EngineStats::default() };
+        stats.ledger.levels = vec![level; 2];
+        stats.reads.levels = vec![FoundFigures::default(); 2];
+        let (mut places, mut metrics) = (Vec::new(), Vec::new());
+        stats.each(|shown| {
+            metrics.extend(shown.metric.map(|metric| (shown.path.to_owned(), metric.help)));
+            places.push((shown.path.to_owned(), shown.value));
+        });
+        let shows = |path: &str, value| places.contains(&(path.to_owned(), value));
+        assert!(shows("writes/syncs", 7) && shows("state/levels/1/tables", 3), "{places:?}");
+        assert!(shows("reads/look_ups/level_1/time/samples", 0), "{places:?}");
+        assert!(metrics.contains(&("reads/levels/0/asked".to_owned(), "Tables asked for a key.")));
+        let count = places.len();
+        places.sort_unstable();
+        places.dedup_by(|one, other| one.0 == other.0);
+        assert_eq!(places.len(), count);
     }
 }

@@ -7,13 +7,19 @@
 //! what is to be measured. Of as many reads again the steps are timed one by one: not of the same
 //! ones, because the readings between the steps would count as time of the whole.
 
+use std::ops::Deref;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::Mutex;
 
-use crate::ledger::{LEVELS, STEPS, Step};
+use crate::figures::{Elapsed, Number, Sampled};
+use crate::ledger::LEVELS;
+use crate::stats::{
+    FoundCounters, FoundFigures, LevelCounters, LevelReads, ReadFigures, RecordCounters,
+    WriteCounters, WriteFigures,
+};
 
 /// Of so many reads or writes of a thread, the first is timed.
 pub const SAMPLED_EVERY: u64 = 64;
@@ -22,122 +28,27 @@ const STEPPED_TURN: u64 = SAMPLED_EVERY / 2;
 /// Threads with a stripe of their own.
 const STRIPES_OWN: usize = 31;
 /// Where a key can be found: nowhere, in a memtable, in a level.
-pub(crate) const FOUND_PLACES: usize = 2 + LEVELS;
+const PLACES: usize = 2 + LEVELS;
 
-/// Something that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    /// Look-ups, by the number of the place where they ended.
-    Found(usize),
-    /// Look-ups that were timed, likewise, and their ticks.
-    FoundSamples(usize),
-    FoundTicks(usize),
-    /// Tables of a level that were asked for a key.
-    Asked(usize),
-    /// Of them: ruled out by filter or directory.
-    Excluded(usize),
-    /// Of them: let pass, and the key was not there.
-    False(usize),
-    /// Of them: asked by filter and index, because they had no directory.
-    Plain(usize),
-    /// Blocks searched in a level.
-    Blocks(usize),
-    /// Tables of a level whose asking was timed, and their ticks.
-    AskedSamples(usize),
-    AskedTicks(usize),
-    /// Steps within tables of a level that were timed, and their ticks.
-    StepSamples(Step, usize),
-    StepTicks(Step, usize),
-    /// Records read from the journal, their values' bytes, and those timed.
-    Records,
-    RecordBytes,
-    /// Reads of values that the ledger held.
-    HeldValues,
-    RecordSamples,
-    RecordTicks,
-    /// Records whose steps were timed: the ticks of finding their places, and the ticks of reading
-    /// and checking those that were in the page cache and those that were not.
-    PlaceSamples,
-    PlaceTicks,
-    CachedSamples,
-    CachedTicks,
-    DiskSamples,
-    DiskTicks,
-    /// Batches written, their entries, and the bytes of keys, heads and values in them.
-    Batches,
-    Entries,
-    UserBytes,
-    /// Batches that were timed, and the ticks of their parts.
-    BatchSamples,
-    AppendTicks,
-    MemtableTicks,
-    /// Waits for another writer.
-    WriterWaits,
-    WriterWaitTicks,
-    /// Delays that merges asked for.
-    Delays,
-    DelayNanoseconds,
-    /// Turns of a thread, by which samples are chosen.
-    ReadTurns,
-    RecordTurns,
-    WriteTurns,
-}
-
-const BY_PLACE: usize = 3;
-const BY_LEVEL: usize = 7 + 2 * STEPS;
-const LEVELS_BEGIN: usize = BY_PLACE * FOUND_PLACES;
-const SINGLES_BEGIN: usize = LEVELS_BEGIN + BY_LEVEL * LEVELS;
-const COUNTS: usize = SINGLES_BEGIN + 24;
-
-impl Count {
-    #[inline(always)]
-    fn index(self) -> usize {
-        let by_place = |which: usize, place: usize| which * FOUND_PLACES + place;
-        let by_level = |which: usize, level: usize| LEVELS_BEGIN + which * LEVELS + level;
-        match self {
-            Count::Found(place) => by_place(0, place),
-            Count::FoundSamples(place) => by_place(1, place),
-            Count::FoundTicks(place) => by_place(2, place),
-            Count::Asked(level) => by_level(0, level),
-            Count::Excluded(level) => by_level(1, level),
-            Count::False(level) => by_level(2, level),
-            Count::Plain(level) => by_level(3, level),
-            Count::Blocks(level) => by_level(4, level),
-            Count::AskedSamples(level) => by_level(5, level),
-            Count::AskedTicks(level) => by_level(6, level),
-            Count::StepSamples(step, level) => by_level(7 + 2 * step as usize, level),
-            Count::StepTicks(step, level) => by_level(8 + 2 * step as usize, level),
-            Count::Records => SINGLES_BEGIN,
-            Count::HeldValues => SINGLES_BEGIN + 23,
-            Count::RecordBytes => SINGLES_BEGIN + 1,
-            Count::RecordSamples => SINGLES_BEGIN + 2,
-            Count::RecordTicks => SINGLES_BEGIN + 3,
-            Count::Batches => SINGLES_BEGIN + 4,
-            Count::Entries => SINGLES_BEGIN + 5,
-            Count::UserBytes => SINGLES_BEGIN + 6,
-            Count::BatchSamples => SINGLES_BEGIN + 7,
-            Count::AppendTicks => SINGLES_BEGIN + 8,
-            Count::MemtableTicks => SINGLES_BEGIN + 9,
-            Count::WriterWaits => SINGLES_BEGIN + 10,
-            Count::WriterWaitTicks => SINGLES_BEGIN + 11,
-            Count::Delays => SINGLES_BEGIN + 12,
-            Count::DelayNanoseconds => SINGLES_BEGIN + 13,
-            Count::ReadTurns => SINGLES_BEGIN + 14,
-            Count::RecordTurns => SINGLES_BEGIN + 15,
-            Count::WriteTurns => SINGLES_BEGIN + 16,
-            Count::PlaceSamples => SINGLES_BEGIN + 17,
-            Count::PlaceTicks => SINGLES_BEGIN + 18,
-            Count::CachedSamples => SINGLES_BEGIN + 19,
-            Count::CachedTicks => SINGLES_BEGIN + 20,
-            Count::DiskSamples => SINGLES_BEGIN + 21,
-            Count::DiskTicks => SINGLES_BEGIN + 22,
-        }
-    }
+/// The turns of a thread, by which samples are chosen.
+#[derive(Default)]
+pub(crate) struct Turns {
+    pub(crate) reads: Number,
+    pub(crate) records: Number,
+    pub(crate) writes: Number,
 }
 
 /// The counters of one thread, away from the lines of all others.
+#[derive(Default)]
 #[repr(align(128))]
-struct Stripe([AtomicU64; COUNTS]);
+pub(crate) struct Counters {
+    pub(crate) turns: Turns,
+    /// Look-ups by the number of the place where they ended.
+    pub(crate) found: [FoundCounters; PLACES],
+    pub(crate) levels: [LevelCounters; LEVELS],
+    pub(crate) records: RecordCounters,
+    pub(crate) writes: WriteCounters,
+}
 
 /// Numbers of threads that have ended, for threads to come.
 static FREE_SLOTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -169,13 +80,12 @@ thread_local! {
 /// All counters of an engine.
 pub(crate) struct Tally {
     clock: Clock,
-    stripes: Box<[Stripe]>,
+    stripes: Box<[Counters]>,
 }
 
 impl Tally {
     pub(crate) fn new(clock: Clock) -> Tally {
-        let stripe = || Stripe([const { AtomicU64::new(0) }; COUNTS]);
-        Tally { clock, stripes: (0..=STRIPES_OWN).map(|_| stripe()).collect() }
+        Tally { clock, stripes: (0..=STRIPES_OWN).map(|_| Counters::default()).collect() }
     }
 
     /// The counters of this thread.
@@ -184,18 +94,34 @@ impl Tally {
         // A thread that is ending shares the last stripe.
         let slot = SLOT.try_with(|slot| slot.0).unwrap_or(STRIPES_OWN);
         let is_shared = slot >= STRIPES_OWN;
-        Counting { stripe: &self.stripes[slot.min(STRIPES_OWN)], is_shared, clock: self.clock }
+        let counters = &self.stripes[slot.min(STRIPES_OWN)];
+        Counting { counters, is_shared, clock: self.clock }
     }
 
-    /// The sum over all threads.
-    pub(crate) fn sum(&self, count: Count) -> u64 {
-        let index = count.index();
-        self.stripes.iter().map(|stripe| stripe.0[index].load(Ordering::Relaxed)).sum()
+    /// What all threads have read.
+    pub(crate) fn reads(&self) -> ReadFigures {
+        let mut sum =
+            ReadFigures { levels: vec![FoundFigures::default(); LEVELS], ..ReadFigures::default() };
+        for stripe in &self.stripes {
+            stripe.records.add_to(self.clock, &mut sum);
+            let places = [&mut sum.missing, &mut sum.memtable].into_iter().chain(&mut sum.levels);
+            stripe.found.iter().zip(places).for_each(|(of, sum)| of.add_to(self.clock, sum));
+        }
+        sum
     }
 
-    /// The sum over all threads of a count of ticks, in nanoseconds.
-    pub(crate) fn sum_ns(&self, count: Count) -> u64 {
-        self.clock.nanoseconds(self.sum(count))
+    /// What all threads have asked the tables of a level.
+    pub(crate) fn level(&self, level: usize) -> LevelReads {
+        let mut sum = LevelReads::default();
+        self.stripes.iter().for_each(|of| of.levels[level].add_to(self.clock, &mut sum));
+        sum
+    }
+
+    /// What all threads have written.
+    pub(crate) fn writes(&self) -> WriteFigures {
+        let mut sum = WriteFigures::default();
+        self.stripes.iter().for_each(|of| of.writes.add_to(self.clock, &mut sum));
+        sum
     }
 }
 
@@ -213,44 +139,41 @@ pub(crate) enum Turn {
 /// A thread's access to its counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Counting<'a> {
-    stripe: &'a Stripe,
+    counters: &'a Counters,
     is_shared: bool,
     clock: Clock,
 }
 
-impl Counting<'_> {
-    /// Adds `amount`; returns what the number was before.
+impl Deref for Counting<'_> {
+    type Target = Counters;
+
     #[inline]
-    pub(crate) fn add(&self, count: Count, amount: u64) -> u64 {
-        let counter = &self.stripe.0[count.index()];
-        if self.is_shared {
-            return counter.fetch_add(amount, Ordering::Relaxed);
-        }
-        let before = counter.load(Ordering::Relaxed);
-        counter.store(before.wrapping_add(amount), Ordering::Relaxed);
-        before
+    fn deref(&self) -> &Counters {
+        self.counters
+    }
+}
+
+impl Counting<'_> {
+    /// Adds `amount` to one of the thread's counters; returns what the number was before.
+    #[inline]
+    pub(crate) fn add(&self, counter: &Number, amount: u64) -> u64 {
+        if self.is_shared { counter.add(amount) } else { counter.add_alone(amount) }
     }
 
     /// Takes a turn of `turns`; the time, if this one is to be timed.
     #[inline]
-    pub(crate) fn begin_sample(&self, turns: Count) -> Option<Ticks> {
+    pub(crate) fn begin_sample(&self, turns: &Number) -> Option<Ticks> {
         self.add(turns, 1).is_multiple_of(SAMPLED_EVERY).then(|| self.clock.now())
     }
 
     /// Takes a turn of `turns`, which says what is taken of this read.
     #[inline]
-    pub(crate) fn turn(&self, turns: Count) -> Turn {
+    pub(crate) fn turn(&self, turns: &Number) -> Turn {
         match self.add(turns, 1) % SAMPLED_EVERY {
             0 => Turn::Timed(self.clock.now()),
             STEPPED_TURN => Turn::Stepped,
             _ => Turn::Counted,
         }
-    }
-
-    /// The clock of all samples.
-    #[inline]
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// The time.
@@ -259,11 +182,19 @@ impl Counting<'_> {
         self.clock.now()
     }
 
-    /// Adds the ticks since `begun`, which is a sample's beginning, to `count`; returns the time.
+    /// Adds the ticks since `begun`; returns the time.
     #[inline]
-    pub(crate) fn add_since(&self, count: Count, begun: Ticks) -> Ticks {
+    pub(crate) fn add_since(&self, counter: &Elapsed, begun: Ticks) -> Ticks {
         let now = self.clock.now();
-        self.add(count, now.since(begun));
+        self.add(&counter.0, now.since(begun));
+        now
+    }
+
+    /// Adds a sample, which began at `begun`; returns the time.
+    #[inline]
+    pub(crate) fn add_sample(&self, counter: &Sampled, begun: Ticks) -> Ticks {
+        let now = self.add_since(&counter.ticks, begun);
+        self.add(&counter.samples, 1);
         now
     }
 }
@@ -273,33 +204,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_count_has_a_number_of_its_own() {
-        let places = (0..FOUND_PLACES).flat_map(|place| {
-            [Count::Found(place), Count::FoundSamples(place), Count::FoundTicks(place)]
-        });
-        let levels = (0..LEVELS).flat_map(|level| {
-            [
-                Count::Asked(level),
-                Count::Excluded(level),
-                Count::False(level),
-                Count::Plain(level),
-                Count::Blocks(level),
-                Count::AskedSamples(level),
-                Count::AskedTicks(level),
-            ]
-        });
-        let steps = (0..LEVELS).flat_map(|level| {
-            Step::ALL.into_iter().flat_map(move |step| {
-                [Count::StepSamples(step, level), Count::StepTicks(step, level)]
-            })
-        });
-        let mut indexes: Vec<usize> = places.chain(levels).chain(steps).map(Count::index).collect();
-        indexes.sort_unstable();
-        assert!(indexes.into_iter().eq(0..SINGLES_BEGIN));
-        assert_eq!(Count::HeldValues.index(), COUNTS - 1);
-    }
-
-    #[test]
     fn sums_are_exact_with_more_threads_than_stripes() {
         const TURNS: u64 = if cfg!(miri) { 5 } else { 1_000 };
         let tally = Tally::new(Clock::monotonic());
@@ -307,21 +211,23 @@ mod tests {
             for _ in 0..2 * STRIPES_OWN {
                 scope.spawn(|| {
                     (0..TURNS).for_each(|_| {
-                        tally.mine().add(Count::Records, 3);
+                        let counting = tally.mine();
+                        counting.add(&counting.records.records, 3);
                     })
                 });
             }
         });
-        assert_eq!(tally.sum(Count::Records), 2 * STRIPES_OWN as u64 * 3 * TURNS);
+        assert_eq!(tally.reads().records, 2 * STRIPES_OWN as u64 * 3 * TURNS);
     }
 
     #[test]
     fn one_turn_in_so_many_is_timed() {
         let tally = Tally::new(Clock::monotonic());
-        let begun = |_: &u64| tally.mine().begin_sample(Count::WriteTurns).is_some();
+        let mine = tally.mine();
+        let begun = |_: &u64| mine.begin_sample(&mine.turns.writes).is_some();
         assert_eq!((0..3 * SAMPLED_EVERY).filter(begun).count(), 3);
         let turns: Vec<Turn> =
-            (0..3 * SAMPLED_EVERY).map(|_| tally.mine().turn(Count::ReadTurns)).collect();
+            (0..3 * SAMPLED_EVERY).map(|_| mine.turn(&mine.turns.reads)).collect();
         let taken = |kind: fn(&Turn) -> bool| turns.iter().filter(|turn| kind(turn)).count();
         assert_eq!(taken(|turn| matches!(turn, Turn::Timed(_))), 3);
         assert_eq!(taken(|turn| *turn == Turn::Stepped), 3);

@@ -25,7 +25,6 @@ use crate::options::WriteLimits;
 use crate::parts;
 use crate::prepare::Prepared;
 use crate::read_mode::ReadMode;
-use crate::tally::Count;
 
 /// A wait for another writer from which on it is asked whether that one was held up by a job.
 const WRITER_WAIT_NOTED_NS: u64 = 100_000;
@@ -166,10 +165,11 @@ impl Writer {
         let space = self.reserve(&mut turn, size_bytes, operations)?;
         let written_at_ms = self.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
         let counting = self.ledger.tally().mine();
-        let begun = counting.begin_sample(Count::WriteTurns);
+        let of_writes = &counting.writes;
+        let begun = counting.begin_sample(&counting.turns.writes);
         let active = self.ledger.active();
         let first = self.append(&mut turn.journal, &active, operations, &packed, written_at_ms)?;
-        let appended = begun.map(|begun| counting.add_since(Count::AppendTicks, begun));
+        let appended = begun.map(|begun| counting.add_sample(&of_writes.append_time, begun));
         timeline.lap(parts::JOURNAL_APPEND);
         self.insert(&active, operations, &packed, first, written_at_ms)?;
         let last = first + count - 1;
@@ -180,12 +180,11 @@ impl Writer {
             self.ledger.seal_active(last);
         }
         if let Some(appended) = appended {
-            counting.add_since(Count::MemtableTicks, appended);
-            counting.add(Count::BatchSamples, 1);
+            counting.add_sample(&of_writes.memtable_time, appended);
         }
-        counting.add(Count::Batches, 1);
-        counting.add(Count::Entries, count);
-        counting.add(Count::UserBytes, user_bytes(operations));
+        counting.add(&of_writes.batches, 1);
+        counting.add(&of_writes.entries, count);
+        counting.add(&of_writes.user_bytes, user_bytes(operations));
         timeline.lap(parts::MEMTABLE);
         if space != Space::Ample {
             self.make_room(&mut turn);
@@ -253,8 +252,8 @@ impl Writer {
                 let counting = self.ledger.tally().mine();
                 let begun = counting.now();
                 let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                counting.add_since(Count::WriterWaitTicks, begun);
-                counting.add(Count::WriterWaits, 1);
+                counting.add_since(&counting.writes.writer_waited_ns, begun);
+                counting.add(&counting.writes.writer_waits, 1);
                 let asked = timeline.since();
                 timeline.lap(parts::WRITER_WAIT);
                 let waited_ns = self.clock.nanoseconds(timeline.since().since(asked));
@@ -287,8 +286,8 @@ impl Writer {
                 // A sleep lasts longer than it should, and it is what the writer waited.
                 let slept_ns = begun.elapsed_ns();
                 let counting = self.ledger.tally().mine();
-                counting.add(Count::Delays, 1);
-                counting.add(Count::DelayNanoseconds, slept_ns);
+                counting.add(&counting.writes.delays, 1);
+                counting.add(&counting.writes.delayed_ns, slept_ns);
                 waited += delay;
             }
         }

@@ -8,8 +8,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use pellucid_clock::Clock;
 use pellucid_thread::Mutex;
 
 use super::excess::SpaceExcess;
@@ -21,6 +21,7 @@ use super::unneeded::UnneededCount;
 use crate::error::{Error, Result};
 use crate::ledger::{Dropped, DroppedList, SegmentFacts};
 use crate::locks::lock;
+use crate::stats::{Collected, CollectedCounters};
 
 /// Segments that are collected into one at most.
 const RUN_SEGMENTS_MAX: usize = 256;
@@ -148,24 +149,6 @@ struct Books {
     damaged: HashSet<u64>,
 }
 
-/// Sums over all collections since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
-    /// Segments that were collected.
-    pub segments: u64,
-    /// Bytes written for what is left of them.
-    pub copied_bytes: u64,
-    /// Bytes by which the journal's files are smaller.
-    pub freed_bytes: u64,
-}
-
-#[derive(Default)]
-struct Sums {
-    segments: AtomicU64,
-    copied_bytes: AtomicU64,
-    freed_bytes: AtomicU64,
-}
-
 /// The account of the journal's garbage.
 pub(crate) struct Garbage {
     files: Arc<SegmentFiles>,
@@ -178,7 +161,7 @@ pub(crate) struct Garbage {
     unneeded: UnneededCount,
     /// Held while dead bytes are counted, and while collected segments take the place of others.
     books: Mutex<Books>,
-    sums: Sums,
+    counters: CollectedCounters,
     excess: Arc<SpaceExcess>,
 }
 
@@ -196,7 +179,7 @@ impl Garbage {
             segment_records_max,
             unneeded: UnneededCount::default(),
             books: Mutex::default(),
-            sums: Sums::default(),
+            counters: CollectedCounters::default(),
             excess: Arc::new(excess),
         }
     }
@@ -258,12 +241,10 @@ impl Garbage {
 
     /// The sums over all collections since the store was opened.
     pub(crate) fn collected(&self) -> Collected {
-        let sum = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Collected {
-            segments: sum(&self.sums.segments),
-            copied_bytes: sum(&self.sums.copied_bytes),
-            freed_bytes: sum(&self.sums.freed_bytes),
-        }
+        let mut sum = Collected::default();
+        // None of them is of time, so any clock will do.
+        self.counters.add_to(Clock::monotonic(), &mut sum);
+        sum
     }
 
     /// Bytes of the segments' records that no key needs any more, and of all their files.
@@ -409,10 +390,9 @@ impl Garbage {
             is_unnamed: false,
         };
         books.retired.extend(run.segments.iter().map(retire));
-        let counters = &self.sums;
-        counters.segments.fetch_add(run.segments.len() as u64, Ordering::Relaxed);
-        counters.copied_bytes.fetch_add(new_bytes, Ordering::Relaxed);
-        counters.freed_bytes.fetch_add(old_bytes.saturating_sub(new_bytes), Ordering::Relaxed);
+        self.counters.segments.add(run.segments.len() as u64);
+        self.counters.copied_bytes.add(new_bytes);
+        self.counters.freed_bytes.add(old_bytes.saturating_sub(new_bytes));
     }
 }
 

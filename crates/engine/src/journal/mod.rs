@@ -40,7 +40,6 @@ mod writer;
 pub(crate) use current::current_segments;
 pub(crate) use excess::{DeadBound, SpaceExcess};
 pub(crate) use footer::{OFFSET_LENGTH, decode_footer};
-pub use garbage::Collected;
 pub(crate) use garbage::{GarbageLimits, SegmentRun};
 pub(crate) use journal::Journal;
 pub(crate) use record::{Record, RecordKind};

@@ -4,14 +4,13 @@
 use pellucid_clock::Ticks;
 
 use super::segment::Segment;
-use crate::tally::{Count, Counting};
+use crate::tally::Counting;
 
 /// The reading of a record whose steps are timed.
 pub(super) struct TimedRead<'a> {
     counting: Counting<'a>,
     begun: Ticks,
-    samples: Count,
-    ticks: Count,
+    is_resident: bool,
 }
 
 impl<'a> TimedRead<'a> {
@@ -23,19 +22,16 @@ impl<'a> TimedRead<'a> {
         segment: &Segment,
         (offset, length): (u64, usize),
     ) -> TimedRead<'a> {
-        counting.add_since(Count::PlaceTicks, searched_from);
-        counting.add(Count::PlaceSamples, 1);
-        let (samples, ticks) = match segment.is_resident(offset, length) {
-            true => (Count::CachedSamples, Count::CachedTicks),
-            false => (Count::DiskSamples, Count::DiskTicks),
-        };
-        TimedRead { counting, begun: counting.now(), samples, ticks }
+        counting.add_sample(&counting.records.place_time, searched_from);
+        let is_resident = segment.is_resident(offset, length);
+        TimedRead { counting, begun: counting.now(), is_resident }
     }
 
     /// Counts the reading.
     #[cold]
     pub(super) fn end(self) {
-        self.counting.add_since(self.ticks, self.begun);
-        self.counting.add(self.samples, 1);
+        let records = &self.counting.records;
+        let time = if self.is_resident { &records.cached_time } else { &records.disk_time };
+        self.counting.add_sample(time, self.begun);
     }
 }

@@ -19,35 +19,10 @@ use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::{Error, Result};
 use crate::jobs;
 use crate::locks::lock;
-use crate::stats::DurabilityFigures;
+use crate::stats::{DurabilityCounters, DurabilityFigures};
 
 /// The name of the thread that syncs for those who left a callback.
 const SYNC_THREAD: &str = "pellucid-sync";
-
-/// The cost of durability, in ticks of the journal's clock.
-#[derive(Default)]
-struct WaitTimes {
-    /// All syncs for those who waited.
-    sync_ticks: AtomicU64,
-    /// Those who waited, until their sync began and from then on.
-    waiters: AtomicU64,
-    group_wait_ticks: AtomicU64,
-    sync_wait_ticks: AtomicU64,
-}
-
-impl WaitTimes {
-    /// Counts one who wanted durability at `asked` and has it by the sync of `times`.
-    fn count(&self, asked: Ticks, times: SyncTimes) {
-        // A sync that had ended before is none that anybody waited for.
-        if times.ended <= asked {
-            return;
-        }
-        let began = times.begun.max(asked);
-        self.waiters.fetch_add(1, Ordering::Relaxed);
-        self.group_wait_ticks.fetch_add(times.begun.since(asked), Ordering::Relaxed);
-        self.sync_wait_ticks.fetch_add(times.ended.since(began), Ordering::Relaxed);
-    }
-}
 
 /// A callback that was left.
 struct Waiter {
@@ -76,7 +51,7 @@ pub(crate) struct GroupSync {
     /// The highest sequence number known to be on the medium.
     durable: AtomicU64,
     syncs: AtomicU64,
-    times: WaitTimes,
+    counters: DurabilityCounters,
     /// Held during a sync; the times of the last one.
     syncing: Mutex<SyncTimes>,
     /// The failure after which nothing may be written, once there was one.
@@ -99,7 +74,7 @@ impl GroupSync {
             appended: AtomicU64::new(last_sequence),
             durable: AtomicU64::new(last_sequence),
             syncs: AtomicU64::new(0),
-            times: WaitTimes::default(),
+            counters: DurabilityCounters::default(),
             syncing: Mutex::new(SyncTimes::default()),
             poison: OnceLock::new(),
             waiters: Mutex::new(Waiters::default()),
@@ -165,7 +140,7 @@ impl GroupSync {
         self.note_durable(covered);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         *last = SyncTimes { begun, ended: self.clock.now(), job: job.id() };
-        self.times.sync_ticks.fetch_add(last.ended.since(begun), Ordering::Relaxed);
+        self.counters.sync_ns.0.add(last.ended.since(begun));
         Ok(*last)
     }
 
@@ -174,19 +149,27 @@ impl GroupSync {
         let asked = self.clock.now();
         let _waiting = Waiting::begin(WaitKind::Sync);
         let times = self.sync_to(sequence)?;
-        self.times.count(asked, times);
+        self.count_wait(asked, times);
         Ok(times)
     }
 
     /// The cost of durability so far.
     pub(crate) fn durability(&self) -> DurabilityFigures {
-        let ns = |ticks: &AtomicU64| self.clock.nanoseconds(ticks.load(Ordering::Relaxed));
-        DurabilityFigures {
-            sync_ns: ns(&self.times.sync_ticks),
-            waits: self.times.waiters.load(Ordering::Relaxed),
-            group_waited_ns: ns(&self.times.group_wait_ticks),
-            sync_waited_ns: ns(&self.times.sync_wait_ticks),
+        let mut figures = DurabilityFigures::default();
+        self.counters.add_to(self.clock, &mut figures);
+        figures
+    }
+
+    /// Counts one who wanted durability at `asked` and has it by the sync of `times`.
+    fn count_wait(&self, asked: Ticks, times: SyncTimes) {
+        // A sync that had ended before is none that anybody waited for.
+        if times.ended <= asked {
+            return;
         }
+        let began = times.begun.max(asked);
+        self.counters.waits.add(1);
+        self.counters.group_waited_ns.0.add(times.begun.since(asked));
+        self.counters.sync_waited_ns.0.add(times.ended.since(began));
     }
 
     /// Syncs all segments that may hold something new, the oldest first: no record may reach the
@@ -257,7 +240,7 @@ impl GroupSync {
             for Waiter { asked, put_down, callback, .. } in callbacks {
                 put_down.end();
                 if let Ok(times) = &outcome {
-                    self.times.count(asked, *times);
+                    self.count_wait(asked, *times);
                 }
                 callback(outcome.clone());
             }

@@ -9,12 +9,14 @@ use super::halves::{COMPACTION, write_merge};
 use super::options::LEVELS;
 use super::picker::{MergePlan, is_due};
 use super::state::State;
-use super::stats::{BackgroundJob, JobStats};
 use super::table::table_folder;
 use super::version::Levels;
 use super::version_set::Edit;
 use crate::error::{Error, Result};
+use crate::figures::Figure;
+use crate::job::Job;
 use crate::jobs;
+use crate::stats::JobFigures;
 
 /// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
 pub(super) fn compact_one(state: &State) -> Result<bool> {
@@ -51,10 +53,10 @@ pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
     let _job = start_job(&COMPACTION);
     let (clock, from) = (state.options.clock, plan.from() as u8);
     let began = clock.stopwatch();
-    let job = BackgroundJob::Compaction { from, to: plan.to() as u8 };
+    let job = Job::Compaction { from, to: plan.to() as u8 };
     state.counters.begin(Some(job));
     let noted = state.options.activity.begin(jobs::compaction(from), clock);
-    let mut stats = JobStats { runs: 1, ..JobStats::default() };
+    let mut stats = JobFigures { runs: 1, ..JobFigures::default() };
     let levels = state.versions.load().levels.clone();
     let outcome = if plan.is_move(&state.options, &levels) {
         stats.moves = 1;
@@ -90,7 +92,7 @@ fn merge_tables(
     state: &State,
     plan: &MergePlan,
     levels: &Levels,
-    stats: &mut JobStats,
+    stats: &mut JobFigures,
 ) -> Result<()> {
     let merged = write_merge(state, plan, levels)?;
     let numbers = merged.numbers();
@@ -100,7 +102,7 @@ fn merge_tables(
         .try_for_each(|table| table.blocks().check_all())
         .and_then(|()| state.files.open(merged.tables))
         .inspect_err(|_| state.files.remove(numbers))?;
-    stats.add_part(&merged.stats);
+    stats.add(&merged.stats);
     stats.bytes_in = plan.size_bytes();
     stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
     stats.tables_out = tables.len() as u64;

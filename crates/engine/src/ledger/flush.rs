@@ -5,14 +5,15 @@ use pellucid_thread::{Job, give_way, start_job};
 use super::memtable::MemtableCursor;
 use super::stages::Stages;
 use super::state::{ENTRIES_A_SLICE, State};
-use super::stats::{BackgroundJob, JobStats};
 use super::table::WriterTimes;
 use super::table_files::WrittenTable;
 use super::version::SealedMemtable;
 use super::version_set::Edit;
 use super::{Dropped, DroppedList, Verdict};
 use crate::error::Result;
+use crate::job;
 use crate::jobs;
+use crate::stats::JobFigures;
 
 /// The label of a flush in profiles.
 static FLUSH: Job = Job::new("flush");
@@ -22,7 +23,7 @@ pub(super) fn flush_oldest(state: &State) -> Result<bool> {
     let oldest = state.versions.load().sealed.last().cloned();
     let Some(sealed) = oldest else { return Ok(false) };
     let _job = start_job(&FLUSH);
-    let interrupted = state.counters.begin(Some(BackgroundJob::Flush));
+    let interrupted = state.counters.begin(Some(job::Job::Flush));
     let noted = state.options.activity.begin(jobs::FLUSH, state.options.clock);
     let outcome = flush(state, &sealed);
     drop(noted);
@@ -46,7 +47,7 @@ fn flush(state: &State, sealed: &SealedMemtable) -> Result<()> {
         dropped: files.dropped_list(),
         ..Edit::default()
     };
-    let mut stats = JobStats { runs: 1, ..JobStats::default() };
+    let mut stats = JobFigures { runs: 1, ..JobFigures::default() };
     if sealed.memtable.entries() > 0 {
         let number = files.take_number();
         let new = write(state, sealed, number, &mut edit.dropped, &mut stats);
@@ -70,7 +71,7 @@ fn flush(state: &State, sealed: &SealedMemtable) -> Result<()> {
     stats.entries_dropped = edit.dropped.count();
     stats.bytes_in = sealed.memtable.size_bytes();
     stats.duration_ns = began.elapsed_ns();
-    state.counters.add_job(BackgroundJob::Flush, &stats);
+    state.counters.add_job(job::Job::Flush, &stats);
     Ok(())
 }
 
@@ -79,7 +80,7 @@ fn write(
     sealed: &SealedMemtable,
     number: u64,
     dropped: &mut DroppedList,
-    stats: &mut JobStats,
+    stats: &mut JobFigures,
 ) -> Result<(WrittenTable, WriterTimes)> {
     let clock = state.options.clock;
     let mut writer = state.files.create(number)?;

@@ -60,9 +60,7 @@ pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use records::{Answer, NoRecords, Records, Sought};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
-#[allow(unused_imports, reason = "for the façade, which does not show it yet")]
-pub(crate) use stats::{BackgroundJob, JobStats, LedgerMemory, LedgerStats, LevelStats};
-pub(crate) use table::{STEPS, Step, Table, TableCursor, TableFacts, table_path};
+pub(crate) use table::{Table, TableCursor, TableFacts, table_path};
 pub(crate) use tree::{Active, Ledger};
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,

@@ -6,12 +6,13 @@ use super::picker::MergePlan;
 use super::snapshots::Retention;
 use super::stages::Stages;
 use super::state::{ENTRIES_A_SLICE, State};
-use super::stats::JobStats;
 use super::table::{TableWriter, WriterTimes};
 use super::table_files::WrittenTable;
 use super::version::Levels;
 use super::{Direction, Dropped, DroppedList, Entry, KeyRange, Verdict};
 use crate::error::Result;
+use crate::figures::Figure;
+use crate::stats::JobFigures;
 
 /// The outcome of a merge, or of a part of one.
 pub(super) struct Merged {
@@ -20,7 +21,7 @@ pub(super) struct Merged {
     /// The entries that are not in them any more.
     pub(super) dropped: DroppedList,
     /// Its counts and times.
-    pub(super) stats: JobStats,
+    pub(super) stats: JobFigures,
 }
 
 impl Merged {
@@ -28,7 +29,7 @@ impl Merged {
     pub(super) fn and(mut self, next: Merged) -> Merged {
         self.tables.extend(next.tables);
         self.dropped.join(next.dropped);
-        self.stats.add_part(&next.stats);
+        self.stats.add(&next.stats);
         self.stats.in_parts = 1;
         self
     }
@@ -102,7 +103,7 @@ pub(super) fn write_merged(
     let times = WriterTimes::default();
     let mut outputs = Outputs { state, writer: None, finished, numbers, times };
     let mut dropped = state.files.dropped_list();
-    let mut stats = JobStats::default();
+    let mut stats = JobFigures::default();
     let mut job = MergeJob { plan, levels, range, stats: &mut stats };
     let written = job.run(&mut outputs, &mut dropped, go_on);
     written.inspect_err(|_| state.files.remove(outputs.numbers.iter().copied()))?;
@@ -116,7 +117,7 @@ struct MergeJob<'a> {
     plan: &'a MergePlan,
     levels: &'a Levels,
     range: &'a KeyRange<'a>,
-    stats: &'a mut JobStats,
+    stats: &'a mut JobFigures,
 }
 
 impl MergeJob<'_> {

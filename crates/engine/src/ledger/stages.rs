@@ -4,8 +4,8 @@
 
 use pellucid_clock::{Clock, Ticks};
 
-use super::stats::JobStats;
 use super::table::WriterTimes;
+use crate::stats::JobFigures;
 use crate::tally::SAMPLED_EVERY;
 
 /// Takes the samples of one job.
@@ -35,7 +35,7 @@ impl Stages {
     }
 
     /// The entry is in its block now.
-    pub(super) fn built(&self, sample: Sample, writer_ns: u64, stats: &mut JobStats) -> Sample {
+    pub(super) fn built(&self, sample: Sample, writer_ns: u64, stats: &mut JobFigures) -> Sample {
         let now = self.clock.now();
         let all_ns = self.clock.nanoseconds(now.since(sample.at));
         let own_ns = all_ns.saturating_sub(writer_ns - sample.writer_ns);
@@ -44,25 +44,13 @@ impl Stages {
     }
 
     /// The next entry is there.
-    pub(super) fn merged(&self, sample: Sample, stats: &mut JobStats) {
+    pub(super) fn merged(&self, sample: Sample, stats: &mut JobFigures) {
         let ns = self.clock.nanoseconds(self.clock.now().since(sample.at));
         stats.merge_ns += ns * SAMPLED_EVERY;
     }
 }
 
-impl JobStats {
-    /// Adds what a part of the job counted. Its times may have passed at the same time as others.
-    pub(super) fn add_part(&mut self, part: &JobStats) {
-        self.in_parts += part.in_parts;
-        self.entries_in += part.entries_in;
-        self.entries_dropped += part.entries_dropped;
-        self.merge_ns += part.merge_ns;
-        self.build_ns += part.build_ns;
-        self.filter_ns += part.filter_ns;
-        self.write_ns += part.write_ns;
-        self.sync_ns += part.sync_ns;
-    }
-
+impl JobFigures {
     /// Adds what the writer of a table took.
     pub(super) fn add_writer(&mut self, times: WriterTimes) {
         self.filter_ns += times.filter_ns;

@@ -20,7 +20,7 @@ use super::pinned::{Pinned, PinnedVersion};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
 use super::state::State;
-use super::stats::{LedgerMemory, LedgerStats, LevelStats};
+use super::stats::LedgerMemory;
 use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
 use super::version::{Levels, Version};
 use super::version_set::Edit;
@@ -32,6 +32,7 @@ use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
+use crate::stats::{LedgerFigures, LevelFigures};
 use crate::tally::Tally;
 
 /// Tables that are opened together, so that not each of them waits for the disk alone.
@@ -383,36 +384,51 @@ impl Ledger {
     }
 
     /// Figures of the tree.
-    #[allow(dead_code, reason = "for the façade, which does not show it yet")]
-    pub(crate) fn stats(&self) -> LedgerStats {
+    pub(crate) fn stats(&self) -> LedgerFigures {
         let state = &self.state;
         let version = state.versions.load_full();
-        let mut stats = LedgerStats {
-            memtable_bytes: version.active.size_bytes(),
-            memtable_entries: version.active.entries(),
+        let sealed = version.sealed.iter().map(|sealed| sealed.memtable.size_bytes());
+        let mut stats = LedgerFigures {
+            memtable_bytes: version.active.size_bytes() + sealed.sum::<u64>(),
             sealed_memtables: version.sealed.len() as u64,
-            sealed_bytes: version.sealed.iter().map(|sealed| sealed.memtable.size_bytes()).sum(),
+            table_memory_bytes: state.files.memory().used_bytes(),
+            debt_bytes: debt_bytes(&state.options, &version.levels),
             write_delay_ns: state.versions.write_delay_ns(),
             snapshots: state.snapshots.registered() as u64,
-            flushed_sequence: state.versions.flushed_sequence(),
-            published_sequence: state.snapshots.published(),
-            ..LedgerStats::default()
-        };
-        for level in 0..LEVELS {
-            stats.levels[level] = level_stats(&version.levels, level);
-        }
-        let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
-        stats.debt_bytes = debt_bytes(&state.options, &version.levels);
-        stats.memory = LedgerMemory {
-            memtables_bytes: version.active.memory_bytes()
-                + sealed.sum::<u64>()
-                + state.versions.pooled_bytes(),
-            tables_bytes: state.files.memory().used_bytes(),
-            jobs_peak_bytes: state.files.jobs_peak_bytes(),
+            levels: (0..LEVELS).map(|level| self.level_stats(&version.levels, level)).collect(),
+            trouble: state.signals.trouble(),
+            ..LedgerFigures::default()
         };
         state.counters.read_into(&mut stats);
-        stats.trouble = state.signals.trouble();
         stats
+    }
+
+    /// Memory of the tree beside the page cache.
+    pub(crate) fn memory(&self) -> LedgerMemory {
+        let state = &self.state;
+        let version = state.versions.load_full();
+        let sealed = version.sealed.iter().map(|sealed| sealed.memtable.memory_bytes());
+        let memtables_bytes = version.active.memory_bytes() + sealed.sum::<u64>();
+        LedgerMemory {
+            memtables_bytes: memtables_bytes + state.versions.pooled_bytes(),
+            tables_bytes: state.files.memory().used_bytes(),
+            jobs_peak_bytes: state.files.jobs_peak_bytes(),
+        }
+    }
+
+    fn level_stats(&self, levels: &Levels, level: usize) -> LevelFigures {
+        let tables = levels.level(level);
+        LevelFigures {
+            tables: tables.len() as u64,
+            size_bytes: levels.size_bytes(level),
+            entries: tables.iter().map(|table| table.facts().entries).sum(),
+            tombstones: tables.iter().map(|table| table.tombstones()).sum(),
+            blocks: tables.iter().map(|table| table.blocks().checked().0).sum(),
+            blocks_checked: tables.iter().map(|table| table.blocks().checked().1).sum(),
+            directory_bytes: tables.iter().map(|table| table.directories().size_bytes()).sum(),
+            reads: self.tally().level(level),
+            ..LevelFigures::default()
+        }
     }
 
     /// Ends the background thread; what is in memtables stays in the journal.
@@ -431,20 +447,6 @@ impl Ledger {
 impl Drop for Ledger {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-fn level_stats(levels: &Levels, level: usize) -> LevelStats {
-    let tables = levels.level(level);
-    LevelStats {
-        tables: tables.len() as u64,
-        size_bytes: levels.size_bytes(level),
-        entries: tables.iter().map(|table| table.facts().entries).sum(),
-        tombstones: tables.iter().map(|table| table.tombstones()).sum(),
-        blocks: tables.iter().map(|table| table.blocks().checked().0).sum(),
-        blocks_checked: tables.iter().map(|table| table.blocks().checked().1).sum(),
-        directory_bytes: tables.iter().map(|table| table.directories().size_bytes()).sum(),
-        ..LevelStats::default()
     }
 }
 

@@ -8,12 +8,12 @@ use pellucid_account::EngineCounts;
 use super::front::front_of;
 use super::memtable::Memtable;
 use super::options::LEVELS;
-use super::table::{Step, StepTimes, Table, TableFacts, get_by_steps};
+use super::table::{StepTimes, Table, TableFacts, get_by_steps};
 use super::{Answer, FoundEntry, NoRecords, Records, Sought};
 use crate::codec::key_hash;
 use crate::error::Result;
 use crate::read_mode::ReadMode;
-use crate::tally::{Count, Counting, Turn};
+use crate::tally::{Counting, Turn};
 
 /// Value of `EngineCounts::found_in` for a key that is nowhere.
 const FOUND_NOWHERE: u8 = 0;
@@ -223,11 +223,14 @@ impl Asking<'_> {
         };
         // Those of a request end at 255.
         let mut asked = EngineCounts::default();
+        let of_level = &counting.levels[level];
         let begun = self.is_timed.then(|| counting.now());
         let answer = match (self.is_stepped, self.is_timed) {
             (false, false) => table.get(sought, &mut asked, records),
             (true, _) => {
-                by_steps(counting, level, table, &mut asked, sought).map(|it| it.map(Answer::Entry))
+                let mut steps = StepTimes::begin(counting, &of_level.steps);
+                let found = get_by_steps(table, sought, &mut asked, &mut steps);
+                found.map(|found| found.map(Answer::Entry))
             }
             // Those by which the ledger is told from the journal go by way of the entry.
             (false, true) => {
@@ -236,41 +239,22 @@ impl Asking<'_> {
             }
         };
         if let Some(begun) = begun {
-            counting.add_since(Count::AskedTicks(level), begun);
-            counting.add(Count::AskedSamples(level), 1);
+            counting.add_sample(&of_level.time, begun);
         }
-        counting.add(Count::Asked(level), 1);
-        counting.add(Count::Plain(level), u64::from(!table.directories().has_keys()));
+        counting.add(&of_level.asked, 1);
+        counting.add(&of_level.by_index, u64::from(!table.directories().has_keys()));
         let each = [
-            (Count::Excluded(level), asked.filters_excluded, &mut counts.filters_excluded),
-            (Count::False(level), asked.filters_false, &mut counts.filters_false),
-            (Count::Blocks(level), asked.blocks, &mut counts.blocks),
+            (&of_level.excluded, asked.filters_excluded, &mut counts.filters_excluded),
+            (&of_level.false_positives, asked.filters_false, &mut counts.filters_false),
+            (&of_level.blocks_searched, asked.blocks, &mut counts.blocks),
         ];
-        for (count, amount, of_request) in each {
-            counting.add(count, u64::from(amount));
+        for (counter, amount, of_request) in each {
+            counting.add(counter, u64::from(amount));
             *of_request = of_request.saturating_add(amount);
         }
         counts.tables = counts.tables.saturating_add(1);
         answer
     }
-}
-
-/// Asks a table step by step, and adds the times of the steps to those of its level.
-#[cold]
-fn by_steps(
-    counting: &Counting<'_>,
-    level: usize,
-    table: &Table,
-    counts: &mut EngineCounts,
-    sought: &Sought<'_>,
-) -> Result<Option<FoundEntry>> {
-    let mut steps = StepTimes::begin(counting.clock());
-    let answer = get_by_steps(table, sought, counts, &mut steps);
-    for (step, (count, ticks)) in Step::ALL.into_iter().zip(steps.taken) {
-        counting.add(Count::StepSamples(step, level), count);
-        counting.add(Count::StepTicks(step, level), ticks);
-    }
-    answer
 }
 
 /// The tree at a moment.
@@ -292,17 +276,16 @@ impl Version {
         counting: Counting<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let turn = counting.turn(Count::ReadTurns);
+        let turn = counting.turn(&counting.turns.reads);
         counts.found_in = FOUND_NOWHERE;
         counts.look_ups = counts.look_ups.saturating_add(1);
         let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
         let asking = Asking { counting: Some(counting), is_timed, is_stepped };
         let found = self.find(sought, counts, &asking, records);
-        let place = usize::from(counts.found_in);
-        counting.add(Count::Found(place), 1);
+        let place = &counting.found[usize::from(counts.found_in)];
+        counting.add(&place.count, 1);
         if let Turn::Timed(begun) = turn {
-            counting.add_since(Count::FoundTicks(place), begun);
-            counting.add(Count::FoundSamples(place), 1);
+            counting.add_sample(&place.time, begun);
         }
         found
     }

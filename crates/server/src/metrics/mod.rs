@@ -8,12 +8,11 @@ mod peers;
 use std::fmt::Write;
 
 use pellucid_account::{Named, OperationAccount};
+use pellucid_embedded::EngineStats;
 use pellucid_http::{Cut, CutFigures};
-use serde_json::Value;
 
 use self::family::{family, histogram, kind_of, single};
-use crate::engine_metrics::FAMILIES;
-use crate::engine_page::document;
+use crate::engine_metrics::families;
 
 pub(crate) use self::figures::Figures;
 
@@ -33,7 +32,7 @@ pub(crate) fn page(figures: &Figures) -> String {
     write_cuts(&mut page, &figures.transport.cuts);
     write_store(&mut page, &figures.store);
     if let Some(engine) = &figures.engine {
-        write_engine(&mut page, &document(engine));
+        write_engine(&mut page, engine);
     }
     peers::write(&mut page, &figures.peers);
     write_info(&mut page, figures);
@@ -246,10 +245,10 @@ fn write_store(page: &mut String, figures: &[(&'static str, u64)]) {
     }
 }
 
-fn write_engine(page: &mut String, document: &Value) {
-    for metric in FAMILIES {
-        family(page, metric.name, kind_of(metric.name), metric.help);
-        for (labels, value) in metric.samples(document) {
+fn write_engine(page: &mut String, stats: &EngineStats) {
+    for metric in families(stats) {
+        family(page, &metric.name, kind_of(&metric.name), metric.help);
+        for (labels, value) in metric.samples {
             let _ = match &*labels {
                 "" => writeln!(page, "{} {value}", metric.name),
                 labels => writeln!(page, "{}{{{labels}}} {value}", metric.name),

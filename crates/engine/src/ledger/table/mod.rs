@@ -37,7 +37,7 @@ pub(crate) use output::WriterTimes;
 pub(crate) use packed::check_block;
 pub(crate) use prefixes::{Directories, PlacesBuilder};
 pub(crate) use reader::Table;
-pub(crate) use steps::{STEPS, Step, StepTimes, get_by_steps};
+pub(crate) use steps::{StepTimes, get_by_steps};
 pub(crate) use writer::{TableShape, TableWriter};
 
 const CLOSING_SIZE_BYTES: usize = 96;

@@ -1,0 +1,220 @@
+//! Figures and their counters: how a row of the table in `stats` becomes a field that is read, a
+//! counter that is added to, and a name on pages and in metrics.
+//!
+//! A row is `name: Kind`, with the place on the page where that is another than the name, and the
+//! metric where it has one of its own; its comment is also the metric's help. A figure within
+//! another has its place behind it; `#` in a place stands for all that comes before.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pellucid_clock::Clock;
+
+/// The time of a sample: one in [`SAMPLED_EVERY`](crate::SAMPLED_EVERY) of each thread's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampledTime {
+    /// How many were timed.
+    pub samples: u64,
+    /// Their time, in nanoseconds.
+    pub sum_ns: u64,
+}
+
+/// The metric of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name, without that of the program.
+    pub name: &'static str,
+    /// A sentence about it.
+    pub help: &'static str,
+}
+
+/// A number with its place among all figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its place: names and the numbers of levels, with `/` between them.
+    pub path: &'a str,
+    /// The number.
+    pub value: u64,
+    /// Its metric, if it has one of its own.
+    pub metric: Option<Metric>,
+}
+
+/// Something that is shown.
+pub(crate) trait Figure {
+    /// Shows each of its numbers. Its own place is `at`.
+    fn show(&self, at: &str, metric: Option<Metric>, each: &mut dyn FnMut(Shown<'_>));
+    /// Adds what another counted.
+    fn add(&mut self, other: &Self);
+}
+
+impl Figure for u64 {
+    fn show(&self, path: &str, metric: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+        each(Shown { path, value: *self, metric });
+    }
+
+    fn add(&mut self, other: &u64) {
+        *self += other;
+    }
+}
+
+impl Figure for SampledTime {
+    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+        self.samples.show(&place(at, "samples"), None, each);
+        self.sum_ns.show(&place(at, "sum_ns"), None, each);
+    }
+
+    fn add(&mut self, other: &SampledTime) {
+        self.samples += other.samples;
+        self.sum_ns += other.sum_ns;
+    }
+}
+
+/// Levels: the number of each is part of its place.
+impl<F: Figure> Figure for Vec<F> {
+    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+        for (level, figure) in self.iter().enumerate() {
+            figure.show(&format!("{at}{level}"), None, each);
+        }
+    }
+
+    fn add(&mut self, other: &Vec<F>) {
+        self.iter_mut().zip(other).for_each(|(figure, other)| figure.add(other));
+    }
+}
+
+/// The place `name` within the place `at`.
+pub(crate) fn place(at: &str, name: &str) -> String {
+    match (at, name) {
+        (_, name) if name.contains('#') => name.replace('#', at),
+        ("", inner) | (inner, "") => inner.to_owned(),
+        (at, name) => format!("{at}/{name}"),
+    }
+}
+
+/// A counter.
+#[derive(Default)]
+pub(crate) struct Number(AtomicU64);
+
+impl Number {
+    /// Adds `amount`, where others may add at the same time.
+    #[inline]
+    pub(crate) fn add(&self, amount: u64) -> u64 {
+        self.0.fetch_add(amount, Ordering::Relaxed)
+    }
+
+    /// Adds `amount`, where this thread alone adds; returns what it was before.
+    #[inline]
+    pub(crate) fn add_alone(&self, amount: u64) -> u64 {
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(before.wrapping_add(amount), Ordering::Relaxed);
+        before
+    }
+
+    pub(crate) fn add_to(&self, _: Clock, sum: &mut u64) {
+        *sum += self.0.load(Ordering::Relaxed);
+    }
+}
+
+/// A counter of ticks, which is shown as nanoseconds.
+#[derive(Default)]
+pub(crate) struct Elapsed(pub(crate) Number);
+
+impl Elapsed {
+    pub(crate) fn add_to(&self, clock: Clock, sum_ns: &mut u64) {
+        *sum_ns += clock.nanoseconds(self.0.0.load(Ordering::Relaxed));
+    }
+}
+
+/// A counter of samples and their ticks.
+#[derive(Default)]
+pub(crate) struct Sampled {
+    pub(crate) samples: Number,
+    pub(crate) ticks: Elapsed,
+}
+
+impl Sampled {
+    pub(crate) fn add_to(&self, clock: Clock, sum: &mut SampledTime) {
+        self.samples.add_to(clock, &mut sum.samples);
+        self.ticks.add_to(clock, &mut sum.sum_ns);
+    }
+}
+
+/// The type in which a kind of counter is shown. Others than these are shown as they are.
+macro_rules! shown {
+    (Number) => {
+        u64
+    };
+    (Elapsed) => {
+        u64
+    };
+    (Sampled) => {
+        SampledTime
+    };
+    (Steps) => {
+        StepFigures
+    };
+    ($other:ident) => {
+        $other
+    };
+}
+
+/// Declares figures. Fields behind `beside` are no numbers, and are shown by those who know them.
+macro_rules! figures {
+    ($(#[$of:meta])* $figures:ident {
+        $($(#[doc = $help:literal])+
+        $name:ident: $kind:ident $(at $path:literal)* $(as $metric:literal)?,)*
+        $(beside { $($beside:tt)* })?
+    }) => {
+        $(#[$of])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $figures {
+            $($(#[doc = $help])+ pub $name: shown!($kind),)*
+            $($($beside)*)?
+        }
+
+        impl Figure for $figures {
+            fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+                $({
+                    let (name, help) = (concat!("", $($metric)?), concat!($($help),+).trim_ascii());
+                    let metric = (!name.is_empty()).then_some(Metric { name, help });
+                    let places: &[&str] = &[$($path),*];
+                    for name in if places.is_empty() { &[stringify!($name)] } else { places } {
+                        self.$name.show(&place(at, name), metric, each);
+                    }
+                })*
+            }
+
+            fn add(&mut self, other: &$figures) {
+                $(self.$name.add(&other.$name);)*
+            }
+        }
+    };
+}
+
+/// Declares figures and their counters. Rows behind `and` are counted elsewhere.
+macro_rules! counters {
+    ($(#[$of:meta])* $figures:ident from $counters:ident {
+        $($(#[doc = $help:literal])+
+        $name:ident: $kind:ident $(at $path:literal)* $(as $metric:literal)?,)*
+    } $(and { $($others:tt)* })?) => {
+        figures! {
+            $(#[$of])* $figures {
+                $($(#[doc = $help])+ $name: $kind $(at $path)* $(as $metric)?,)*
+                $($($others)*)?
+            }
+        }
+
+        #[doc = concat!("The counters of [`", stringify!($figures), "`].")]
+        #[derive(Default)]
+        pub(crate) struct $counters {
+            $(pub(crate) $name: $kind,)*
+        }
+
+        impl $counters {
+            pub(crate) fn add_to(&self, clock: Clock, sum: &mut $figures) {
+                $(self.$name.add_to(clock, &mut sum.$name);)*
+            }
+        }
+    };
+}
+
+pub(crate) use {counters, figures, shown};
