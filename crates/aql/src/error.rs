@@ -77,17 +77,22 @@ pub mod number {
     pub const COMPILE_TIME_OPTIONS: u16 = 1575;
     /// A collection is read after it was written to.
     pub const ACCESS_AFTER_MODIFICATION: u16 = 1579;
-    /// A query that was to be light is not, and has to be run elsewhere: never told to clients.
-    pub const NOT_LIGHT: u16 = u16::MAX;
 }
 
 /// The reason for a result that is missing or not whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryError {
-    /// The error that it is: one of [`number`], or what the source reports.
-    pub number: u16,
-    /// The message for the user, without the `AQL: ` in front.
-    pub message: String,
+pub enum QueryError {
+    /// An error that its user is told.
+    Failed {
+        /// The error that it is: one of [`number`], or what the source reports.
+        number: u16,
+        /// The message for the user, without the `AQL: ` in front.
+        message: String,
+    },
+    /// A query that was to be light is not, and has to be run elsewhere.
+    NotLight,
+    /// The data of a query that must not wait is not in memory: it has to be run elsewhere.
+    NotInMemory,
 }
 
 /// A result of a query, or of a part of it.
@@ -97,7 +102,16 @@ impl QueryError {
     /// An error.
     #[must_use]
     pub fn new(number: u16, message: impl Into<String>) -> Self {
-        Self { number, message: message.into() }
+        Self::Failed { number, message: message.into() }
+    }
+
+    /// The number for the user. Who runs a query that must not wait never tells that it would.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        match self {
+            Self::Failed { number, .. } => *number,
+            Self::NotLight | Self::NotInMemory => number::INTERNAL,
+        }
     }
 
     /// Something that the language has and this version refuses.
@@ -131,7 +145,11 @@ impl From<OverBudget> for QueryError {
 
 impl fmt::Display for QueryError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
+        formatter.write_str(match self {
+            Self::Failed { message, .. } => message,
+            Self::NotLight => "the query is not light",
+            Self::NotInMemory => "the data of the query is not in memory",
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub struct QueryOptions {
     pub full_count: bool,
     /// True if each node of the plan is timed.
     pub profile: bool,
-    /// True if it gives up ([`NOT_LIGHT`](crate::number::NOT_LIGHT)) once it has read more than a
+    /// True if it gives up ([`NotLight`](crate::QueryError::NotLight)) once it has read more than a
     /// thread should that must not be held up. For plans that say that they are light.
     pub is_light: bool,
 }

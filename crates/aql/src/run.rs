@@ -159,7 +159,7 @@ impl Run {
         let is_long =
             self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
         if is_long && self.options.is_light {
-            return Err(QueryError::new(number::NOT_LIGHT, "query reads more than it should here"));
+            return Err(QueryError::NotLight);
         }
         let Some(longest) = self.options.runtime_max else { return Ok(()) };
         if u128::from(self.timing.elapsed_with_planning_ns()) > longest.as_nanos() {

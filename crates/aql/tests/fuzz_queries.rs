@@ -225,7 +225,7 @@ fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -
     assert!(outcome.is_ok(), "a panic: {}", replay());
     assert!(took <= RUNTIME + grace, "{took:?}: {}", replay());
     assert!(peak <= 2 * MEMORY_BYTES + EXTRA_BYTES, "{} MiB: {}", peak >> 20, replay());
-    outcome.ok().and_then(Result::err).map_or(0, |error| error.number)
+    outcome.ok().and_then(Result::err).map_or(0, |error| error.number())
 }
 
 #[test]

@@ -84,6 +84,6 @@ fn the_process_takes_little_more_than_the_limit() {
         let ended = run_with(&source, &text, "{}", options.clone()).err();
         let peak = counting::peak_bytes() - before;
         assert!(peak <= PEAK_BYTES_MAX, "{} MiB: {shown}", peak >> 20);
-        assert_eq!(ended.map(|error| error.number), Some(number::RESOURCE_LIMIT), "{shown}");
+        assert_eq!(ended.map(|error| error.number()), Some(number::RESOURCE_LIMIT), "{shown}");
     }
 }

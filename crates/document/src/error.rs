@@ -84,7 +84,6 @@ numbers! {
     USER_NOT_FOUND = 1703, "user not found";
     QUEUE_FULL = 21003, "queue is full";
     QUEUE_TIME_VIOLATED = 21004, "queue time violated";
-    NOT_IN_MEMORY = 65534, "not in memory";
 }
 
 /// A stored document that is in the way of a write, or does not have the revision asked for.
@@ -157,8 +156,9 @@ impl From<StoreError> for DocumentError {
             StoreError::Full(_) => ErrorNumber::STORE_FULL,
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
             StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
-            StoreError::NotInMemory => ErrorNumber::NOT_IN_MEMORY,
-            StoreError::Corruption(_)
+            // Only reads that must not wait end so, and of these those of queries say it (below).
+            StoreError::NotInMemory
+            | StoreError::Corruption(_)
             | StoreError::ChangesLost { .. }
             | StoreError::Failed(_)
             | StoreError::Unreachable(_) => ErrorNumber::INTERNAL,
@@ -175,7 +175,10 @@ impl From<DocumentError> for QueryError {
 
 /// The error of a query that the store failed with.
 pub(crate) fn store_error(error: StoreError) -> QueryError {
-    DocumentError::from(error).into()
+    match error {
+        StoreError::NotInMemory => QueryError::NotInMemory,
+        error => DocumentError::from(error).into(),
+    }
 }
 
 impl fmt::Display for DocumentError {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
-    QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, number, visit_all,
+    QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, visit_all,
 };
 use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table};
 use pellucid_thread::Mutex;
@@ -118,7 +118,7 @@ impl QueryData {
     }
 
     /// For a thread that must not be held up: what may look at any number of documents to find one
-    /// fails with [`number::NOT_LIGHT`]. Its reads are in `mode`.
+    /// fails with [`QueryError::NotLight`]. Its reads are in `mode`.
     #[must_use]
     pub fn light(self, mode: ReadMode) -> QueryData {
         QueryData { is_light: true, mode, ..self }
@@ -222,8 +222,8 @@ impl QueryData {
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index.prefix, &low, &high);
         if self.is_light && keys.is_wider() {
-            let message = "values that are cut in their index are no light query's";
-            return Err(QueryError::new(number::NOT_LIGHT, message));
+            // Long values are cut in their index, and any number of documents may have one of them.
+            return Err(QueryError::NotLight);
         }
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let source = EntrySource::Scan(snapshot.scan(table, range).map_err(store_error)?);

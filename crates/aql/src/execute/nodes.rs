@@ -225,8 +225,11 @@ impl Nodes<'_> {
 
 /// The error, with the node that it happened in.
 pub(super) fn named(mut error: QueryError, node: &Node) -> QueryError {
-    if !error.message.contains("[node #") && error.number != number::KILLED {
-        error.message.push_str(&format!(" [node #{}: {}]", node.id, node.kind.name()));
+    if let QueryError::Failed { number, message } = &mut error
+        && *number != number::KILLED
+        && !message.contains("[node #")
+    {
+        message.push_str(&format!(" [node #{}: {}]", node.id, node.kind.name()));
     }
     error
 }

@@ -103,7 +103,7 @@ pub(super) fn add(
             }
             Ok(Some(done))
         }
-        Err(error) if options.ignore_errors && DOCUMENT_ERRORS.contains(&error.number) => {
+        Err(error) if options.ignore_errors && DOCUMENT_ERRORS.contains(&error.number()) => {
             run.stats.writes_ignored += 1;
             Ok(None)
         }

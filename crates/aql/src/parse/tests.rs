@@ -125,9 +125,9 @@ fn errors_say_where_and_what() {
         ),
     ] {
         let error = parse(text).unwrap_err();
-        assert_eq!((error.number, error.message.as_str()), (number::PARSE, expected));
+        assert_eq!((error.number(), error.to_string().as_str()), (number::PARSE, expected));
     }
-    assert_eq!(parse(" // nothing\n").unwrap_err().number, number::EMPTY);
+    assert_eq!(parse(" // nothing\n").unwrap_err().number(), number::EMPTY);
 }
 
 /// Queries that are right, and why they are refused.
@@ -156,8 +156,8 @@ const REFUSED: &[(&str, &str)] = &[
 fn what_is_not_there_yet_is_refused_by_name() {
     for (text, what) in REFUSED {
         let error = parse(text).unwrap_err();
-        assert_eq!(error.number, number::NOT_IMPLEMENTED, "{text}: {error}");
-        assert!(error.message.starts_with(what), "{error}");
+        assert_eq!(error.number(), number::NOT_IMPLEMENTED, "{text}: {error}");
+        assert!(error.to_string().starts_with(what), "{error}");
     }
 }
 
@@ -166,7 +166,7 @@ fn a_mistake_is_told_before_what_is_refused() {
     for (text, _) in REFUSED {
         for broken in [format!("{text} FILTER"), format!("{text})"), text.replace("RETURN", "")] {
             let error = parse(&broken).unwrap_err();
-            assert_eq!(error.number, number::PARSE, "{broken}: {error}");
+            assert_eq!(error.number(), number::PARSE, "{broken}: {error}");
         }
     }
     for text in [
@@ -185,10 +185,10 @@ fn a_mistake_is_told_before_what_is_refused() {
         "LET [a] RETURN a",
     ] {
         let error = parse(text).unwrap_err();
-        assert_eq!(error.number, number::PARSE, "{text}: {error}");
+        assert_eq!(error.number(), number::PARSE, "{text}: {error}");
     }
     let deep = format!("LET {}a", "[".repeat(100_000));
-    assert_eq!(parse(&deep).unwrap_err().number, number::TOO_MUCH_NESTING);
+    assert_eq!(parse(&deep).unwrap_err().number(), number::TOO_MUCH_NESTING);
 }
 
 #[test]
@@ -227,6 +227,6 @@ fn depth_is_bounded() {
         format!("RETURN {}", "[".repeat(100_000)),
         format!("RETURN {}", "(RETURN ".repeat(100_000)),
     ] {
-        assert_eq!(parse(&text).unwrap_err().number, number::TOO_MUCH_NESTING);
+        assert_eq!(parse(&text).unwrap_err().number(), number::TOO_MUCH_NESTING);
     }
 }

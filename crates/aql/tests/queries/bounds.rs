@@ -48,7 +48,7 @@ fn attacks_end_soon() {
         let outcome = run_with(&people(), text, "{}", bounded());
         if let Err(error) = outcome {
             let expected = [number::RESOURCE_LIMIT, number::KILLED];
-            assert!(expected.contains(&error.number), "{text}: {error}");
+            assert!(expected.contains(&error.number()), "{text}: {error}");
         }
         assert!(begun.elapsed().as_secs() < 8, "{text}: {:?}", begun.elapsed());
     }

@@ -26,7 +26,7 @@ fn memory_is_bounded() {
         "RETURN LENGTH(FOR i IN 1..100000 RETURN i)",
     ] {
         let error = run_with(&people(), text, "{}", options.clone()).err();
-        assert_eq!(error.map(|error| error.number), Some(number::RESOURCE_LIMIT), "{text}");
+        assert_eq!(error.map(|error| error.number()), Some(number::RESOURCE_LIMIT), "{text}");
     }
     let text = "FOR i IN 1..100000 SORT -i LIMIT 2 RETURN i";
     let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
@@ -59,7 +59,7 @@ fn a_query_ends_when_it_should() {
         QueryOptions { runtime_max: Some(Duration::from_millis(1)), ..QueryOptions::default() };
     for text in ["FOR i IN 1..1000000000 FILTER i < 0 RETURN i", "RETURN SLEEP(1000)"] {
         let error = run_with(&people(), text, "{}", options.clone()).err().unwrap();
-        assert_eq!(error.number, number::KILLED, "{text}");
+        assert_eq!(error.number(), number::KILLED, "{text}");
     }
     let source = people();
     let parsed = parse("FOR i IN 1..1000000000 RETURN i").unwrap();
@@ -70,7 +70,7 @@ fn a_query_ends_when_it_should() {
     assert_eq!(execution.next(10).unwrap().0.len(), 10);
     kill.kill();
     let ended = (0..1000).find_map(|_| execution.next(1000).err());
-    assert_eq!(ended.unwrap().number, number::KILLED);
+    assert_eq!(ended.unwrap().number(), number::KILLED);
 }
 
 /// Functions that took the product of their arguments' lengths, and saw neither the end of their
@@ -92,7 +92,7 @@ fn functions_end_when_the_query_should() {
         ] {
             let text = format!("FOR x IN people LIMIT 1 RETURN {value}");
             let error = run_with(&people(), &text, "{}", options.clone()).err();
-            assert_eq!(error.map(|error| error.number), Some(number::KILLED), "{text}");
+            assert_eq!(error.map(|error| error.number()), Some(number::KILLED), "{text}");
         }
     }
     for (text, expected) in [
@@ -111,7 +111,7 @@ fn functions_end_when_the_query_should() {
     let (kill, options) = (KillSwitch::default(), QueryOptions::default());
     kill.kill();
     let planned = Plan::killable(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
-    assert_eq!(planned.err().map(|error| error.number), Some(number::KILLED));
+    assert_eq!(planned.err().map(|error| error.number()), Some(number::KILLED));
 }
 
 /// A result that is fetched slowly is no query that runs long.
@@ -144,7 +144,7 @@ fn planning_and_running_share_the_time() {
     let runtime_max = Some(begun.elapsed() / 2);
     let options = QueryOptions { runtime_max, ..options };
     let mut execution = Execution::new(plan, source, options, kill);
-    assert_eq!(execution.next(2).unwrap_err().number, number::KILLED);
+    assert_eq!(execution.next(2).unwrap_err().number(), number::KILLED);
 }
 
 #[test]
@@ -171,6 +171,6 @@ fn what_would_be_too_long_is_refused() {
         "FOR p IN people FILTER p.age IN 1..100001 RETURN p",
     ] {
         let error = run_with(&people(), text, "{}", QueryOptions::default()).err().unwrap();
-        assert_eq!(error.number, number::RESOURCE_LIMIT, "{text}");
+        assert_eq!(error.number(), number::RESOURCE_LIMIT, "{text}");
     }
 }

@@ -13,7 +13,7 @@ const STACK_BYTES: usize = 2 << 20;
 fn ends_with(text: String, binds: &'static str) -> u16 {
     let run = move || match run_with(&people(), &text, binds, QueryOptions::default()) {
         Ok(_) => 0,
-        Err(error) => error.number,
+        Err(error) => error.number(),
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
     thread.unwrap().join().unwrap()

@@ -34,7 +34,7 @@ fn a_limit_behind_a_write_does_not_bound_it() {
 fn a_query_that_fails_has_written_nothing() {
     let source = people();
     let error = run(&source, "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty").err();
-    assert_eq!(error.unwrap().number, number::UNIQUE_CONSTRAINT);
+    assert_eq!(error.unwrap().number(), number::UNIQUE_CONSTRAINT);
     assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[0]");
     let text =
         "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty OPTIONS {ignoreErrors: true}";
@@ -83,6 +83,6 @@ fn mistakes_in_writes_have_their_numbers() {
         ("FOR p IN plain REMOVE p IN people OPTIONS {keepNull: p.a}", number::COMPILE_TIME_OPTIONS),
         ("RETURN (INSERT {} INTO people RETURN 1)", number::NOT_IMPLEMENTED),
     ] {
-        assert_eq!(fails(text).number, expected, "{text}");
+        assert_eq!(fails(text).number(), expected, "{text}");
     }
 }

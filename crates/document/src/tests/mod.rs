@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Execution, IndexRange, IndexRequest, KillSwitch, QueryOptions, Source, Statements, Visitor,
-    number,
+    Execution, IndexRange, IndexRequest, KillSwitch, QueryError, QueryOptions, Source, Statements,
+    Visitor,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -234,7 +234,7 @@ fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
         .index_scan(collection.id, &request)
         .err()
         .unwrap();
-    assert_eq!(light.number, number::NOT_LIGHT);
+    assert_eq!(light, QueryError::NotLight);
     let mut counting = Counting(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();
     assert_eq!(counting.0, 1, "of those that are visited");

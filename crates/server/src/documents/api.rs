@@ -174,8 +174,9 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Completion {
-        let completion = self.route(call, caller, timeline);
-        completion.unwrap_or_else(|error| Completion::Reply(error.into()))
+        // A call that may wait is answered in any case.
+        let none = || Completion::Reply(ErrorNumber::INTERNAL.into());
+        self.try_answer(call, caller, timeline).unwrap_or_else(none)
     }
 
     /// Answers a call on an event loop; none where a worker has to do it: waiting for the medium
@@ -231,10 +232,8 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Completion> {
-        match self.route(call, caller, timeline) {
-            Err(CallError::Failed(error)) if error.number == ErrorNumber::NOT_IN_MEMORY => None,
-            completion => Some(completion.unwrap_or_else(|error| Completion::Reply(error.into()))),
-        }
+        let completion = self.route(call, caller, timeline);
+        completion.unwrap_or_else(|error| Some(Completion::Reply(error.into())))
     }
 
     /// Finds the object that a call is about, authorises its caller, and has its handler answer.
@@ -243,7 +242,7 @@ impl DocumentApi {
         call: &Call<'_>,
         caller: &Identity,
         timeline: &mut Timeline,
-    ) -> Result<Completion, CallError> {
+    ) -> Result<Option<Completion>, CallError> {
         if call.is_async {
             let message = "jobs (x-arango-async: store) are not implemented";
             return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message).into());
@@ -256,21 +255,22 @@ impl DocumentApi {
         let Handler::Documents(handler) = call.route.handler else {
             return Err(unknown_path(call).into());
         };
-        let completion = match handler {
+        let reply = match handler {
             DocumentHandler::Server(handler) => {
                 authorize_account(call, caller)?;
-                self.about_server(handler, call, caller)?.into()
+                self.about_server(handler, call, caller)?
             }
             DocumentHandler::Database(handler) => {
                 let database = database_of(&self.documents, call, caller)?;
-                self.about_database(handler, call, &database, caller, timeline)?.into()
+                self.about_database(handler, call, &database, caller, timeline)?
             }
             DocumentHandler::Collection(handler) => {
                 let (database, collection) = collection_of(&self.documents, call, caller)?;
-                self.about_collection(handler, call, (&database, &collection), caller, timeline)?
+                let found = (&*database, &collection);
+                return Ok(self.about_collection(handler, call, found, caller, timeline)?);
             }
         };
-        Ok(completion)
+        Ok(Some(reply.into()))
     }
 
     fn about_server(&self, handler: ServerCall, call: &Call<'_>, caller: &Identity) -> ReplyResult {
@@ -324,7 +324,7 @@ impl DocumentApi {
         (database, collection): (&Database, &Arc<Collection>),
         caller: &Identity,
         timeline: &mut Timeline,
-    ) -> Result<Completion, DocumentError> {
+    ) -> Result<Option<Completion>, DocumentError> {
         let (documents, memory) = (&self.documents, &self.memory);
         let acknowledgement = self.acknowledgement;
         let reply = match handler {
@@ -349,6 +349,6 @@ impl DocumentApi {
             }
             CollectionCall::Drop => collections::drop_one(documents, call, database, collection)?,
         };
-        Ok(reply.into())
+        Ok(Some(reply.into()))
     }
 }

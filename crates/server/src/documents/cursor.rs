@@ -200,5 +200,5 @@ pub(super) fn end_result(
 
 /// An error of a query that ran.
 pub(super) fn running_error(error: &QueryError) -> DocumentError {
-    DocumentError::new(ErrorNumber(error.number), format!("AQL: {error} (while executing)"))
+    DocumentError::new(ErrorNumber(error.number()), format!("AQL: {error} (while executing)"))
 }

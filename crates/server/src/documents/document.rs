@@ -12,20 +12,21 @@ use pellucid_store::{Acknowledgement, Answer, Value as StoreValue};
 use pellucid_value::json;
 
 use super::call::{Call, open};
-use super::completion::{CommitReply, Completion, ReplyResult};
+use super::completion::{CommitReply, Completion};
 use super::reply::{empty, revision_error};
 use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::{Body, Reply};
 use crate::routes::Method;
 
-/// Answers a call to one document, or the insertion of one.
+/// Answers a call to one document, or the insertion of one; none where that would have to wait and
+/// the call may not.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
     call: &Call<'_>,
     collection: &Arc<Collection>,
     timeline: &mut Timeline,
-) -> Result<Completion, DocumentError> {
+) -> Result<Option<Completion>, DocumentError> {
     let key = call.part("{key}");
     if key.is_some_and(|key| !is_document_key(key.as_bytes())) {
         return Err(match call.method {
@@ -35,46 +36,47 @@ pub(super) fn answer(
     }
     match (call.method, key) {
         (Method::Get | Method::Head, Some(key)) => {
-            read(documents, call, collection, key, timeline).map(Completion::Reply)
+            let reply = read(documents, call, collection, key, timeline)?;
+            Ok(reply.map(Completion::Reply))
         }
         (Method::Post, None) | (Method::Put | Method::Patch | Method::Delete, Some(_)) => {
-            write(documents, acknowledgement, call, collection, key, timeline)
+            write(documents, acknowledgement, call, collection, key, timeline).map(Some)
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
 }
 
-/// Reads a document, or fails with [`ErrorNumber::NOT_IN_MEMORY`] where that would have to wait
-/// and the call may not.
+/// Reads a document; none where that would have to wait and the call may not.
 fn read(
     documents: &Documents,
     call: &Call<'_>,
     collection: &Collection,
     key: &str,
     timeline: &mut Timeline,
-) -> ReplyResult {
+) -> Result<Option<Reply>, DocumentError> {
     let shape = collection.shape();
     let is_head = call.method == Method::Head;
     if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
         // The ledger has the revision, and the length of the body that a GET would have.
         let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
-        let found = available(found, call, timeline)?;
+        let Some(found) = available(found, call, timeline)? else { return Ok(None) };
         let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
         let revision = revision_text(head.sequence);
         let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
         if call.if_none_match.as_deref().is_some_and(is_it) {
-            return Ok(empty(304).with_header("ETag", format!("\"{revision}\"")));
+            return Ok(Some(empty(304).with_header("ETag", format!("\"{revision}\""))));
         }
         if call.if_match.as_deref().is_some_and(|tag| !is_it(tag)) {
             let stored = StoredRevision { key: key.to_owned(), revision };
-            return Ok(error_reply(&shape, DocumentError::revision_differs(stored)));
+            return Ok(Some(error_reply(&shape, DocumentError::revision_differs(stored))));
         }
         if let (true, Some(length_bytes)) = (is_head, length) {
             let reply = Reply { body: Body::Length(length_bytes), ..Reply::json(200, vec![]) };
-            return Ok(reply.with_header("ETag", format!("\"{revision}\"")));
+            return Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))));
         }
     }
-    let object = available(documents.get(&shape, key.as_bytes(), timeline), call, timeline)?;
+    let found = documents.get(&shape, key.as_bytes(), timeline);
+    let Some(object) = available(found, call, timeline)? else { return Ok(None) };
     let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
     let document = document_of(&shape, &object)?;
     let mut body = Vec::with_capacity(2 * document.len());
@@ -86,7 +88,7 @@ fn read(
     };
     let revision = revision_text(object.head.sequence);
     let reply = Reply { body, ..Reply::json(200, vec![]) };
-    Ok(reply.with_header("ETag", format!("\"{revision}\"")))
+    Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))))
 }
 
 fn write(
@@ -123,16 +125,16 @@ fn write(
     })
 }
 
-/// The answer of the store, if it is there or the call may wait for it.
+/// The answer of the store; none if it is not there and the call may not wait for it.
 fn available<T: Send + 'static>(
     answer: Answer<T>,
     call: &Call<'_>,
     timeline: &mut Timeline,
-) -> Result<T, DocumentError> {
+) -> Result<Option<T>, DocumentError> {
     match answer {
         // Nobody has begun with it yet, and nobody does.
-        Answer::Later(_) if !call.may_wait => Err(ErrorNumber::NOT_IN_MEMORY.into()),
-        answer => Ok(answer.wait_for(timeline)?),
+        Answer::Later(_) if !call.may_wait => Ok(None),
+        answer => Ok(Some(answer.wait_for(timeline)?)),
     }
 }
 

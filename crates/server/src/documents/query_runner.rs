@@ -211,10 +211,8 @@ impl QueryRunner {
             }
         };
         match result {
-            Err(error) if error.number == number::NOT_LIGHT => None,
-            Err(error) if error.number == ErrorNumber::NOT_IN_MEMORY.0 => {
-                Some(LightResult::NotInMemory)
-            }
+            Err(QueryError::NotLight) => None,
+            Err(QueryError::NotInMemory) => Some(LightResult::NotInMemory),
             Err(error) => Some(LightResult::Reply(running_error(&error).into())),
             Ok(result) => Some(result),
         }
@@ -319,10 +317,9 @@ impl QueryRunner {
     ) -> Result<PlannedQuery, QueryError> {
         let elapsed_ns = || since.map_or(0, Stopwatch::elapsed_ns);
         let (binds, options) = (&request.bind_variables, &request.options);
-        let not_light = || QueryError::new(number::NOT_LIGHT, "there is no light plan");
         let initialized_ns = elapsed_ns();
         let statement = match mode {
-            Mode::Light(_) => self.statements.find(&request.query).ok_or_else(not_light),
+            Mode::Light(_) => self.statements.find(&request.query).ok_or(QueryError::NotLight),
             Mode::Worker | Mode::Shown => self.statements.read(&request.query, options),
         };
         timeline.lap(QUERY_PARSE);
@@ -330,7 +327,7 @@ impl QueryRunner {
         let data = Arc::new(self.data(context, mode, timeline));
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let plan = match mode {
-            Mode::Light(_) => statement.light(binds, &*data).ok_or_else(not_light),
+            Mode::Light(_) => statement.light(binds, &*data).ok_or(QueryError::NotLight),
             Mode::Worker => statement.plan(binds, &source, options, kill),
             Mode::Shown => statement.plan_once(binds, &source, options, kill),
         };
@@ -393,7 +390,7 @@ impl QueryRunner {
             note(&execution, &data);
             timeline.lap(QUERY_RUN);
             if let Err(error) = ended {
-                if error.number == number::NOT_LIGHT {
+                if error == QueryError::NotLight {
                     query.statement.note_heavy();
                 }
                 return Err(error);
@@ -524,7 +521,7 @@ impl QueryRunner {
         let _memory = self.memory.of_body(&call.body)?;
         let request = QueryRequest::of(call, &self.settings, self.memory.budget())?;
         let parsed = pellucid_aql::parse_within(&request.query, &request.options)
-            .map_err(|error| query_error(&error, error.message.clone()))?;
+            .map_err(|error| query_error(&error, error.to_string()))?;
         let names: Vec<_> = parsed.bind_names().iter().collect();
         let fields = serde_json::json!({
             "parsed": true, "collections": parsed.collections(),
@@ -561,13 +558,13 @@ fn check_rights(plan: &Plan, context: Context<'_>) -> Result<(), DocumentError> 
 /// An error of a query, with ArangoDB's text for it: that depends on the call and on the step that
 /// failed, as in the answers that the tests hold ours against.
 fn query_error(error: &QueryError, message: String) -> DocumentError {
-    DocumentError::new(ErrorNumber(error.number), message)
+    DocumentError::new(ErrorNumber(error.number()), message)
 }
 
 /// An error of a query that was to be run, before it was.
 fn planning_error(error: &QueryError) -> DocumentError {
-    match error.number {
-        number::COLLECTION_NOT_FOUND => query_error(error, error.message.clone()),
+    match error.number() {
+        number::COLLECTION_NOT_FOUND => query_error(error, error.to_string()),
         _ => query_error(error, format!("AQL: {error} (while parsing)")),
     }
 }
