@@ -63,9 +63,6 @@ pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// Bytes that are read and thrown away after a refusal, so that the client gets to read it.
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of one line within a chunked body: a chunk's size with its extensions, or a trailer.
-pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
-
 /// Bodies that are compressed piece by piece at a time, over all event loops: each holds some 300
 /// KiB. Beyond it, large bodies go out as they are.
 pub const COMPRESSED_STREAMS_MAX: usize = 64;

@@ -2,6 +2,7 @@
 //! questions over a connection of their own.
 
 mod address;
+mod chunked;
 mod error;
 mod question;
 mod response;
@@ -9,6 +10,7 @@ mod target;
 mod tls;
 
 pub use address::Address;
+pub use chunked::{BadChunk, CHUNK_LINE_BYTES_MAX, Chunked};
 pub use error::HttpError;
 pub use question::{Question, Take};
 pub use response::{

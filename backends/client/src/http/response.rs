@@ -6,12 +6,11 @@
 //! skipped eight bytes at a time. It takes bytes as they arrive, split anywhere, and never trusts
 //! a length with memory.
 
-mod chunked;
 mod head;
 mod malformed;
 mod server_timing;
 
-use chunked::Chunked;
+use super::chunked::Chunked;
 use head::{Head, scan_head};
 pub use malformed::Malformed;
 pub use server_timing::ServerTiming;
@@ -255,10 +254,13 @@ impl ResponseParser {
             }
             State::Chunked(mut chunked) => {
                 while at < input.len() {
-                    let step = chunked.step(&input[at..])?;
-                    self.keep_body(&input[at..][..step.data])?;
-                    at += step.data + step.framing;
-                    if step.last {
+                    let step = chunked.step(&input[at..]);
+                    let (taken, is_data) = step.map_err(|_| Malformed::Chunk)?;
+                    if is_data {
+                        self.keep_body(&input[at..at + taken])?;
+                    }
+                    at += taken;
+                    if chunked.is_complete() {
                         return Ok(self.complete(at));
                     }
                 }

@@ -1,0 +1,160 @@
+//! The framing of a chunked body (RFC 9112, section 7.1), of requests and of responses.
+
+/// The longest line of framing: a size with its extensions, or all trailers.
+pub const CHUNK_LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// A place at which the bytes are no chunked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadChunk;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expecting {
+    FirstDigit,
+    Size,
+    Extension,
+    SizeLineFeed,
+    Data,
+    DataReturn,
+    DataLineFeed,
+    TrailerStart,
+    Trailer,
+    TrailerLineFeed,
+    LastLineFeed,
+    Nothing,
+}
+
+/// The place of the next byte in the framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunked {
+    expecting: Expecting,
+    /// Bytes of data that are to come, as far as the size is read.
+    remaining: u64,
+    line_bytes: usize,
+}
+
+impl Default for Chunked {
+    fn default() -> Chunked {
+        Chunked { expecting: Expecting::FirstDigit, remaining: 0, line_bytes: 0 }
+    }
+}
+
+impl Chunked {
+    /// Takes what it can from the beginning of `input`, which is not empty. Returns how many bytes
+    /// that was, and whether they are data.
+    ///
+    /// # Errors
+    /// The framing is malformed; the rest of the stream means nothing then. A bare line feed ends
+    /// no line: who takes it for an end and who does not see different bodies.
+    pub fn step(&mut self, input: &[u8]) -> Result<(usize, bool), BadChunk> {
+        if self.expecting != Expecting::Data {
+            return self.take_framing(input[0]).map(|()| (1, false));
+        }
+        let here = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(input.len());
+        self.remaining -= here as u64;
+        if self.remaining == 0 {
+            self.expecting = Expecting::DataReturn;
+        }
+        Ok((here, true))
+    }
+
+    /// Bytes of data that the chunk under way still has.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// True once the last byte of the body was taken.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.expecting == Expecting::Nothing
+    }
+
+    fn take_framing(&mut self, byte: u8) -> Result<(), BadChunk> {
+        self.line_bytes += 1;
+        if self.line_bytes > CHUNK_LINE_BYTES_MAX {
+            return Err(BadChunk);
+        }
+        self.expecting = match (self.expecting, byte) {
+            (Expecting::FirstDigit | Expecting::Size, byte) if byte.is_ascii_hexdigit() => {
+                self.take_digit(byte)?
+            }
+            (Expecting::Size, b';' | b' ' | b'\t') => Expecting::Extension,
+            (Expecting::Size | Expecting::Extension, b'\r') => Expecting::SizeLineFeed,
+            (Expecting::Extension, byte) if byte != b'\n' => Expecting::Extension,
+            (Expecting::SizeLineFeed, b'\n') => self.begin_data(),
+            (Expecting::DataReturn, b'\r') => Expecting::DataLineFeed,
+            (Expecting::DataLineFeed, b'\n') => {
+                self.line_bytes = 0;
+                Expecting::FirstDigit
+            }
+            (Expecting::TrailerStart, b'\r') => Expecting::LastLineFeed,
+            (Expecting::Trailer, b'\r') => Expecting::TrailerLineFeed,
+            (Expecting::TrailerStart | Expecting::Trailer, byte) if byte != b'\n' => {
+                Expecting::Trailer
+            }
+            (Expecting::TrailerLineFeed, b'\n') => Expecting::TrailerStart,
+            (Expecting::LastLineFeed, b'\n') => Expecting::Nothing,
+            _ => return Err(BadChunk),
+        };
+        Ok(())
+    }
+
+    fn take_digit(&mut self, byte: u8) -> Result<Expecting, BadChunk> {
+        let digit = char::from(byte).to_digit(16).ok_or(BadChunk)?;
+        let size = self.remaining.checked_mul(16).ok_or(BadChunk)?;
+        self.remaining = size + u64::from(digit);
+        Ok(Expecting::Size)
+    }
+
+    fn begin_data(&mut self) -> Expecting {
+        self.line_bytes = 0;
+        if self.remaining == 0 { Expecting::TrailerStart } else { Expecting::Data }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data in `text`, how many bytes of it are the body's, and whether that is whole.
+    fn decode(text: &[u8]) -> Result<(Vec<u8>, usize, bool), BadChunk> {
+        let (mut chunked, mut data, mut at) = (Chunked::default(), Vec::new(), 0);
+        while at < text.len() && !chunked.is_complete() {
+            let (taken, is_data) = chunked.step(&text[at..])?;
+            if is_data {
+                data.extend_from_slice(&text[at..at + taken]);
+            }
+            at += taken;
+        }
+        Ok((data, at, chunked.is_complete()))
+    }
+
+    #[test]
+    fn chunks_extensions_and_trailers() {
+        let text =
+            b"4\r\nWiki\r\n6;a=b\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nX: y\r\n\r\nGET";
+        let body = b"Wikipedia in \r\n\r\nchunks.".to_vec();
+        assert_eq!(decode(text), Ok((body, text.len() - 3, true)));
+    }
+
+    #[test]
+    fn malformed_chunks_are_refused() {
+        for text in [
+            &b"\r\n"[..],
+            b"x\r\n",
+            b"4\nWiki",
+            b"4\r\nWikiX",
+            b"-1\r\n",
+            b"4\r\nWiki\n",
+            b"0\r\n\n",
+            b";\r\n",
+            b"10000000000000000\r\n",
+        ] {
+            assert_eq!(decode(text), Err(BadChunk), "{text:?}");
+        }
+        for begin in ["1;", "0\r\nX: "] {
+            let endless = [begin.as_bytes(), &[b'x'; CHUNK_LINE_BYTES_MAX]].concat();
+            assert_eq!(decode(&endless), Err(BadChunk));
+        }
+    }
+}
