@@ -9,6 +9,8 @@
 //!
 //! The crate knows neither HTTP nor which APIs there are; `server` brings these.
 
+#![forbid(unsafe_code)]
+
 mod addresses;
 mod board;
 mod callers;
@@ -30,7 +32,6 @@ mod remembered;
 mod session;
 mod slab;
 mod socket;
-mod timer;
 
 pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};

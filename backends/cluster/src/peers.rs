@@ -3,12 +3,14 @@
 mod greeting;
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use pellucid_clock::{Clock, Ticks};
+use pellucid_clock::{Clock, Ticks, Timer};
 
 use crate::board::{PeerState, add};
 use crate::cluster::{Cluster, News};
@@ -18,10 +20,12 @@ use crate::link::{Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;
 use crate::socket::{Received, receive};
-use crate::timer::{TICK, Timer};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 * 1024;
+/// The interval at which time limits are looked at; so a wait may last this much longer than its
+/// limit.
+const TICK: Duration = Duration::from_millis(50);
 /// Bytes that may wait for a peer; beyond it, requests for its keys are refused.
 const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pauses before a connection is tried again: the first, doubled each time, and the longest.
@@ -71,6 +75,8 @@ impl<C> Peers<C> {
         registry: &Registry,
         token: fn(usize) -> Token,
     ) -> io::Result<Peers<C>> {
+        let timer = Timer::every(TICK)?;
+        registry.register(&mut SourceFd(&timer.as_raw_fd()), token(0), Interest::READABLE)?;
         let now = clock.now();
         let own = cluster.own();
         let nodes = 0..cluster.nodes().nodes().len();
@@ -80,7 +86,7 @@ impl<C> Peers<C> {
             under_way: Slab::new(),
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
-            timer: Timer::start(registry, token(0))?,
+            timer,
             wait_ticks: ticks(looked_at_in_time(cluster.options.wait)),
             silence_ticks: ticks(cluster.options.silence),
             cluster,

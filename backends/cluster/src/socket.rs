@@ -7,7 +7,6 @@ use rustix::net::{RecvFlags, SendFlags};
 
 /// The pacing of a connection within one machine: there is nothing between its ends
 /// that could be congested.
-#[cfg(target_os = "linux")]
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
 /// The result of a read.
@@ -49,7 +48,6 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 pub(crate) fn tune(socket: &TcpStream) {
     let _ = socket.set_nodelay(true);
     if socket.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {
-        #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
     }
 }

@@ -22,6 +22,7 @@ mod simulated;
 mod source;
 mod stopwatch;
 mod ticks;
+mod timer;
 mod wall;
 
 pub use calendar::CalendarDate;
@@ -31,4 +32,5 @@ pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource};
 pub use stopwatch::Stopwatch;
 pub use ticks::Ticks;
+pub use timer::Timer;
 pub use wall::{HttpDate, WallTime};

@@ -145,7 +145,6 @@ pub(crate) fn tune(socket: &TcpStream, peer: Option<IpAddr>) {
     // Without it, a response in two writes waits for the client's delayed acknowledgement.
     let _ = socket.set_nodelay(true);
     if peer.to_canonical().is_loopback() {
-        #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
     }
 }

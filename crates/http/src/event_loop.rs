@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use pellucid_account::Recorder;
-use pellucid_clock::{Clock, Ticks};
+use pellucid_clock::{Clock, Ticks, Timer};
 use pellucid_thread::LOOP_PHASE;
 
 use crate::acceptor::{Accepted, Acceptor, tune};
@@ -33,13 +35,14 @@ use crate::ready::{Peer, Ready, ReadyList};
 use crate::service::Service;
 use crate::shared::Shared;
 use crate::slots::Slots;
-use crate::ticker::{SWEEP_PAUSE, Ticker};
 use crate::tls::Session;
 use crate::transport::{Closed, Step, Transport};
 use crate::workspace::{Workspace, empty};
 
 /// Events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
+/// The time between two looks at time limits.
+const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
@@ -107,7 +110,9 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
-        let mut ticker = Ticker::start(&self.poll, TICKER)?;
+        let ticker = Timer::every(SWEEP_PAUSE)?;
+        let source = &mut SourceFd(&ticker.as_raw_fd());
+        self.poll.registry().register(source, TICKER, Interest::READABLE)?;
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         pellucid_thread::prepare_thread();
@@ -119,7 +124,7 @@ impl<S: Service> EventLoop<S> {
             self.accounts().recorder().rest();
             pellucid_thread::set_phase(LOOP_PHASE);
             let is_busy = !self.again.is_empty() || !self.handshakes.is_empty();
-            let pause = if is_busy { Some(Duration::ZERO) } else { ticker.limit() };
+            let pause = is_busy.then_some(Duration::ZERO);
             let looked = self.clock.now();
             let mut woke = self.wait_for_events(&mut events, pause)?;
             ready.add(&events, woke);
@@ -133,7 +138,7 @@ impl<S: Service> EventLoop<S> {
             self.accounts().set_last(woke);
             self.work.dispatcher.refresh_date(woke);
             let mut found = ready.len();
-            self.serve_ready(&mut ready, &mut ticker, woke);
+            self.serve_ready(&mut ready, &ticker, woke);
             for _ in 0..LINK_LOOKS_MAX {
                 if found < LINK_LOOK_READY_MIN || !self.work.dispatcher.has_to_settle() {
                     break;
@@ -144,7 +149,7 @@ impl<S: Service> EventLoop<S> {
                 self.accounts().set_last(woke);
                 ready.add(&events, woke);
                 found = ready.len();
-                self.serve_ready(&mut ready, &mut ticker, woke);
+                self.serve_ready(&mut ready, &ticker, woke);
             }
             self.settle_links(woke);
             self.write_batch();
@@ -168,7 +173,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Serves the descriptors that are ready.
-    fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &mut Ticker, woke: Ticks) {
+    fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &Timer, woke: Ticks) {
         // A response that nothing else waits beside is written at once.
         self.work.batch.open(ready.len() > 1);
         for Ready { token, peer, woke } in ready.drain() {

@@ -72,7 +72,6 @@ impl Gather {
 /// at a time.
 pub(crate) fn sleep_to_the_point() {
     // Where it is refused, pauses are longer.
-    #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }
 

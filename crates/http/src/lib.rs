@@ -46,7 +46,6 @@ mod shared;
 mod slots;
 mod socket;
 mod socket_file;
-mod ticker;
 mod tls;
 mod transport;
 mod workspace;

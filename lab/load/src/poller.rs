@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pellucid_clock::{Clock, Ticks};
+use pellucid_clock::{Clock, Ticks, Timer};
 use pellucid_thread::RunAccount;
 
 use crate::punctuality::Punctuality;
@@ -40,7 +40,7 @@ enum Timeouts {
     /// `epoll_pwait2` takes them.
     Precise,
     /// A timer takes them.
-    Timer(OwnedFd),
+    Timer(Timer),
     /// Virtual time passes, and nobody blocks.
     Simulated(Arc<Simulation>),
 }
@@ -65,11 +65,7 @@ impl Poller {
     }
 
     pub(crate) fn with_timer() -> io::Result<Poller> {
-        // SAFETY: the call takes no pointers.
-        let timer = unsafe {
-            libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-        };
-        let timer = owned(timer)?;
+        let timer = Timer::new()?;
         let raw_timer = timer.as_raw_fd();
         let poller = Poller::with(Timeouts::Timer(timer))?;
         let interest = libc::EPOLLIN | libc::EPOLLET;
@@ -84,7 +80,12 @@ impl Poller {
 
     fn with(timeouts: Timeouts) -> io::Result<Poller> {
         // SAFETY: the call takes no pointers.
-        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if epoll < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made, and nobody else has it.
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
         let account = RunAccount::of_this_thread().ok();
         Ok(Poller { epoll, timeouts, events: Vec::with_capacity(MAX_EVENTS), account })
     }
@@ -119,7 +120,7 @@ impl Poller {
             _ if timeout_ns == 0 => self.wait_ms(0),
             Timeouts::Precise => self.wait_precise(timeout_ns),
             Timeouts::Timer(timer) => {
-                arm(timer, timeout_ns)?;
+                timer.set(Duration::from_nanos(timeout_ns), Duration::ZERO)?;
                 self.wait_ms(-1)
             }
         };
@@ -142,7 +143,10 @@ impl Poller {
     }
 
     fn wait_precise(&mut self, timeout_ns: u64) -> io::Result<usize> {
-        let timeout = timespec(timeout_ns);
+        let timeout = libc::timespec {
+            tv_sec: (timeout_ns / NS_PER_SECOND) as _,
+            tv_nsec: (timeout_ns % NS_PER_SECOND) as _,
+        };
         // SAFETY: the buffer holds MAX_EVENTS events, the timeout outlives the call, and no signal
         // mask is given.
         let count = unsafe {
@@ -229,30 +233,6 @@ pub(crate) fn wake_up_on_time() {
     const SLACK_NS: libc::c_ulong = 1;
     // SAFETY: the call takes no pointers; where it is refused, waits are only less precise.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0) };
-}
-
-fn timespec(ns: u64) -> libc::timespec {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    time.tv_sec = (ns / NS_PER_SECOND) as _;
-    time.tv_nsec = (ns % NS_PER_SECOND) as _;
-    time
-}
-
-fn arm(timer: &OwnedFd, timeout_ns: u64) -> io::Result<()> {
-    let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(timeout_ns) };
-    // SAFETY: the setting outlives the call, and the old one is not asked for.
-    let outcome = unsafe {
-        libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]
