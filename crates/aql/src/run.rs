@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pellucid_budget::Share;
 use pellucid_clock::Stopwatch;
+use pellucid_io::{Random, SeededRandom};
 use pellucid_value::Value;
 
 use crate::memory::QueryMemory;
@@ -71,7 +72,7 @@ pub(crate) struct Run {
     pub(crate) writes: Option<Box<dyn WriteBatch>>,
     /// Milliseconds since 1970, the same for the whole query.
     pub(crate) now_ms: i64,
-    pub(crate) random: u64,
+    random: SeededRandom,
     pub(crate) regexes: Regexes,
     /// Bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
@@ -96,7 +97,7 @@ impl Run {
             locals: Vec::new(),
             writes: None,
             now_ms,
-            random: seed(),
+            random: SeededRandom::new(seed()),
             regexes: Regexes::default(),
             bytes_seen: 0,
             until_check: CHECK_ROWS,
@@ -181,17 +182,14 @@ impl Run {
         (self.options.profile && self.depth == 0).then(|| self.timing.stopwatch())
     }
 
-    /// A random number (xorshift; Marsaglia 2003).
+    /// A random number.
     pub(crate) fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+        self.random.next_u64()
     }
 }
 
 /// Something that differs from query to query: the standard library's own random state.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use memory::{Memory, run_with};
 use pellucid_aql::{QueryOptions, Source, functions, number};
+use pellucid_io::{Random, SeededRandom};
 
 const MEMORY_BYTES: usize = 32 << 20;
 /// What a query may take beside its limit: plans, compiled expressions, the documents.
@@ -30,7 +31,7 @@ const GRACE_USUAL: Duration = Duration::from_secs(3);
 const STACK_BYTES: usize = 2 << 20;
 
 /// Writes queries; the same seed writes the same query.
-struct Writer(u64);
+struct Writer(SeededRandom);
 
 const VALUES: &[&str] = &[
     "null",
@@ -113,24 +114,17 @@ const OPERATORS: &[&str] = &[
 ];
 
 impl Writer {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
-
     fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
-        of[self.below(of.len())]
+        of[self.0.place(of.len())]
     }
 
     fn query(&mut self, known: &[(&'static str, usize, usize)]) -> String {
         let mut text = String::from("FOR d IN c ");
-        for name in 0..self.below(3) {
+        for name in 0..self.0.place(3) {
             let value = self.value(known, 3);
             text.push_str(&format!("LET v{name} = {value} "));
         }
-        match self.below(6) {
+        match self.0.place(6) {
             0 => text.push_str(&format!("FILTER {} ", self.value(known, 3))),
             1 => text.push_str(&format!("SORT {} ", self.value(known, 2))),
             2 => text.push_str(&format!("FOR e IN TO_ARRAY({}) ", self.value(known, 2))),
@@ -142,7 +136,7 @@ impl Writer {
             _ => {}
         }
         let result = self.value(known, 5);
-        match self.below(8) {
+        match self.0.place(8) {
             0 => text + &format!("INSERT {{v: {result}}} INTO other RETURN NEW"),
             1 => {
                 text + &format!(
@@ -159,7 +153,7 @@ impl Writer {
             return self.one(VALUES).to_owned();
         }
         let inner = |own: &mut Self| own.value(known, depth - 1);
-        match self.below(16) {
+        match self.0.place(16) {
             0 | 1 => self.one(VALUES).to_owned(),
             2 => format!("({} {} {})", inner(self), self.one(OPERATORS), inner(self)),
             3 => format!("({} ? {} : {})", inner(self), inner(self), inner(self)),
@@ -170,8 +164,8 @@ impl Writer {
                 format!("(FOR i IN TO_ARRAY({}) LIMIT 99 RETURN [i, {}])", inner(self), inner(self))
             }
             _ => {
-                let (name, least, most) = known[self.below(known.len())];
-                let count = least + self.below((most.min(least + 3) - least) + 1);
+                let (name, least, most) = known[self.0.place(known.len())];
+                let count = least + self.0.place((most.min(least + 3) - least) + 1);
                 let arguments: Vec<_> = (0..count).map(|_| inner(self)).collect();
                 format!("{name}({})", arguments.join(", "))
             }
@@ -202,7 +196,7 @@ fn thread_time() -> Duration {
 
 /// Runs one query; the number of its error, or 0.
 fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -> u16 {
-    let text = Writer(seed).query(known);
+    let text = Writer(SeededRandom::new(seed)).query(known);
     let documents = r#"[{"_key":"a","a":1,"t":[1,"x",null]},{"_key":"b","a":"€","t":{"x":[]}}]"#;
     let source: Arc<dyn Source> =
         Arc::new(Memory::default().with("c", documents).with("other", documents));
@@ -240,14 +234,11 @@ fn queries_at_random_stay_within_their_bounds() {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let run = move || {
         let begun = Instant::now();
-        let mut seeds = Writer(0x9e37_79b9_7f4a_7c15);
-        if seconds.is_some() {
-            seeds.0 ^= u64::from(std::process::id()) << 20;
-        }
+        let stream = seconds.map_or(0, |_| u64::from(std::process::id()));
+        let mut seeds = SeededRandom::of_stream(1, stream);
         let mut ends = BTreeMap::<u16, usize>::new();
         while begun.elapsed().as_secs() < seconds.unwrap_or(5) {
-            seeds.below(2);
-            let end = try_one(replayed.unwrap_or(seeds.0), &known, grace);
+            let end = try_one(replayed.unwrap_or(seeds.next_u64()), &known, grace);
             *ends.entry(end).or_default() += 1;
             if replayed.is_some() {
                 break;

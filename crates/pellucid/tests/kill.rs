@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::client::Client;
 use common::{Serving, entity, request};
+use pellucid_io::SeededRandom;
 
 const WRITERS: usize = 4;
 const KEYS: usize = 60;
@@ -27,40 +28,32 @@ struct Known {
 struct Writer {
     name: usize,
     version: u64,
-    random: u64,
+    random: SeededRandom,
     known: HashMap<String, Known>,
 }
 
 impl Writer {
     fn new(name: usize) -> Writer {
-        Writer { name, version: 0, random: name as u64 + 1, known: HashMap::new() }
-    }
-
-    /// A number below `bound` (Marsaglia's xorshift).
-    fn below(&mut self, bound: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random % bound as u64) as usize
+        Writer { name, version: 0, random: SeededRandom::new(name as u64), known: HashMap::new() }
     }
 
     fn key(&mut self) -> String {
-        let number = self.below(KEYS);
+        let number = self.random.place(KEYS);
         format!("{}-{number}", self.name)
     }
 
     fn value(&mut self) -> String {
         self.version += 1;
-        let length = [10, 1_000, 40_000][self.below(3)];
+        let length = [10, 1_000, 40_000][self.random.place(3)];
         format!("{} {}", self.version, "v".repeat(length))
     }
 
     /// One to six changes, the same key at most once.
     fn changes(&mut self) -> Vec<(String, Option<String>)> {
         let mut changes: Vec<(String, Option<String>)> = Vec::new();
-        let count = if self.below(4) == 0 { 2 + self.below(5) } else { 1 };
+        let count = if self.random.place(4) == 0 { 2 + self.random.place(5) } else { 1 };
         while changes.len() < count {
-            let (key, is_delete) = (self.key(), self.below(5) == 0);
+            let (key, is_delete) = (self.key(), self.random.place(5) == 0);
             let value = if is_delete { None } else { Some(self.value()) };
             if changes.iter().all(|(other, _)| *other != key) {
                 changes.push((key, value));

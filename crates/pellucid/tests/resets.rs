@@ -28,8 +28,9 @@ use std::time::{Duration, Instant};
 
 use common::tls::{certificate, client_config};
 use common::{Serving, entity};
-use endings::{ENDINGS, Ending, Question, Random, Script, Watched};
+use endings::{ENDINGS, Ending, Question, Script, Watched};
 use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers};
+use pellucid_io::SeededRandom;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tempfile::TempDir;
@@ -174,14 +175,14 @@ fn resets_at_random_hold_nobody_up() {
     for script in &scripts {
         assert_eq!(script.play(usize::MAX, 60_000, Ending::Closed).1, 0, "a script is refused");
     }
-    let (begun, mut random, mut ended) = (Instant::now(), Random(0x9e37_79b9_7f4a_7c15), 0_u64);
+    let (begun, mut random, mut ended) = (Instant::now(), SeededRandom::new(1), 0_u64);
     let (mut worst, mut reports) = (Duration::ZERO, 1);
     while begun.elapsed() < time {
-        let script = &scripts[random.below(4)];
-        let ending = ENDINGS[random.below(3)];
-        let (send, receive) = match random.below(2) {
-            0 => (random.below(script.text.len() + 1_200), random.below(4_096)),
-            _ => (usize::MAX, random.below(50_000)),
+        let script = &scripts[random.place(4)];
+        let ending = ENDINGS[random.place(3)];
+        let (send, receive) = match random.place(2) {
+            0 => (random.place(script.text.len() + 1_200), random.place(4_096)),
+            _ => (usize::MAX, random.place(50_000)),
         };
         // Where all is sent, the bytes received decide where it ends.
         script.play(send, receive, ending);

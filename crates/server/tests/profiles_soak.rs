@@ -18,6 +18,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use common::{Running, entity, request, start_with};
+use pellucid_io::SeededRandom;
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
 use pellucid_server::TlsFiles;
 use pellucid_thread::{HOLDERS_ONE_IN, WAIT_SAMPLE_NS, set_holder_sampling, set_wait_sampling};
@@ -105,12 +106,11 @@ fn ask(client: &mut Client, method: &str, target: &str, body: &[u8]) -> (u16, Ve
 /// Puts and gets, on a new connection now and then, until it is over; counts the rounds.
 fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64) {
     let (config, value) = (client_config(), vec![b'v'; 700]);
-    let mut number = seed;
+    let mut random = SeededRandom::new(seed);
     while !is_over.load(Ordering::Relaxed) {
         let mut client = connect(address, &config);
         for _ in 0..ROUNDS {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
-            let target = entity(format!("k{}", (number >> 33) % KEYS));
+            let target = entity(format!("k{}", random.below(KEYS)));
             let (status, _) = ask(&mut client, "PUT", &target, &value);
             assert!(matches!(status, 200 | 201), "{status}");
             let (status, body) = ask(&mut client, "GET", &target, b"");

@@ -205,7 +205,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::random::Random;
+    use pellucid_io::SeededRandom;
 
     fn search(options: SearchOptions, mut holds: impl FnMut(f64, bool) -> bool) -> Knee {
         let mut search = KneeSearch::new(options);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn noise_shows_as_spread() {
-        let mut random = Random::new(5, 5);
+        let mut random = SeededRandom::of_stream(5, 5);
         let knee = search(SearchOptions { repeats: 5, ..SearchOptions::default() }, |rate, _| {
             rate <= 20_000.0 * (0.95 + 0.1 * random.unit())
         });

@@ -45,7 +45,6 @@ mod poller;
 mod pool;
 mod progress;
 mod punctuality;
-mod random;
 mod rates;
 mod recorder;
 mod result;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::random::Random;
 use crate::stages::Profile;
 use crate::wrk2_timers::Pacer;
+use pellucid_io::SeededRandom;
 
 /// The seed of Poisson arrivals: the same run has the same starts.
 const SEED: u64 = 0x5EED;
@@ -57,7 +57,7 @@ enum Hand {
     /// Ticks with 32 binary digits after the point.
     Even { at: u128, step: u128 },
     /// The place of the next start in the sequence of all requests.
-    Profile { place: f64, random: Option<Random> },
+    Profile { place: f64, random: Option<SeededRandom> },
 }
 
 impl Schedule {
@@ -77,7 +77,7 @@ impl Schedule {
                 Hand::Profile { place, random: None }
             }
             (_, Arrivals::Poisson) => {
-                let mut random = Random::new(SEED, thread as u64);
+                let mut random = SeededRandom::of_stream(SEED, thread as u64);
                 let place = random.exponential() * stride(&plan);
                 Hand::Profile { place, random: Some(random) }
             }

@@ -7,7 +7,7 @@
 
 use pellucid_clock::Ticks;
 
-use crate::random::Random;
+use pellucid_io::{Random, SeededRandom};
 
 /// The number of requests that a thread watches in a second, about.
 const WATCHED_PER_SECOND: u64 = 1_000;
@@ -41,7 +41,7 @@ pub(crate) struct Watch {
 /// Picks the requests that are watched.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    random: Random,
+    random: SeededRandom,
     stride: u64,
     left: u64,
     asks: bool,
@@ -54,7 +54,7 @@ impl Watcher {
     pub(crate) fn new(seed: u64, asks: bool, rate_per_second: Option<u64>) -> Watcher {
         let stride = rate_per_second.map_or(FIRST_STRIDE, |rate| rate / WATCHED_PER_SECOND).max(1);
         Watcher {
-            random: Random::new(seed, 0x7ace),
+            random: SeededRandom::of_stream(seed, 0x7ace),
             stride,
             left: 1,
             asks,
@@ -82,7 +82,8 @@ impl Watcher {
     /// The notes on a request that was just picked.
     #[cold]
     pub(crate) fn watch(&mut self, free_since: Ticks, opened: Option<[Ticks; 3]>) -> Box<Watch> {
-        let trace_id = u128::from(self.random.next()) << 64 | u128::from(self.random.next() | 1);
+        let trace_id =
+            u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64() | 1);
         Box::new(Watch { trace_id, free_since, opened, written: None, first_byte: None })
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pellucid_aql::{Index, IndexField, IndexKind, QueryOptions, Source};
+use pellucid_io::SeededRandom;
 use pellucid_value::Value;
 
 use super::{nodes, people, query, result};
@@ -100,24 +101,23 @@ const OTHERS: [&str; 12] = [
     "{\"a\":1}",
 ];
 
-/// Numbers that look random and are the same each time.
-struct Random(u64);
+/// Texts and other values that look random and are the same each time.
+struct Values(SeededRandom);
 
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % end
-    }
-
+impl Values {
     /// A string as JSON.
     fn text(&mut self) -> String {
-        let length = self.below(4);
-        let text: String = (0..length).map(|_| PIECES[self.below(PIECES.len())]).collect();
+        let length = self.0.place(4);
+        let text: String = (0..length).map(|_| PIECES[self.0.place(PIECES.len())]).collect();
         Value::from(text).to_json()
     }
 
     fn value(&mut self) -> String {
-        if self.below(4) == 0 { OTHERS[self.below(OTHERS.len())].to_owned() } else { self.text() }
+        if self.0.place(4) == 0 {
+            OTHERS[self.0.place(OTHERS.len())].to_owned()
+        } else {
+            self.text()
+        }
     }
 }
 
@@ -142,9 +142,9 @@ fn ask(source: &Arc<dyn Source>, text: &str, prefix: &str) -> Outcome {
 
 #[test]
 fn an_index_gives_what_a_scan_gives_for_any_beginning() {
-    let mut random = Random(7);
+    let mut random = Values(SeededRandom::new(7));
     let documents: Vec<String> = (0..400)
-        .map(|_| format!("{{\"g\":{},\"v\":{}}}", random.below(2), random.value()))
+        .map(|_| format!("{{\"g\":{},\"v\":{}}}", random.0.place(2), random.value()))
         .collect();
     let documents = format!("[{}]", documents.join(","));
     let memory = Memory::default().with("plain", &documents).with("whole", &documents);

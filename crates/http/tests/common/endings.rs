@@ -289,15 +289,3 @@ fn ask_http2(
         assert_eq!(String::from_utf8_lossy(&body), *answer);
     }
 }
-
-/// Numbers without a pattern, the same ones each time (Marsaglia's xorshift).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-}

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use pellucid_io::SeededRandom;
 use pellucid_load::{RequestSource, RequestSources, ThreadShare};
 
 /// The length of a value: with key and record, 5,000,000 of them are about 1.5 GB, the size of the
@@ -35,7 +36,7 @@ impl RequestSources for DemoRequests {
         Box::new(Source {
             kind: self.kind.clone(),
             keys: self.keys,
-            random: SplitMix { state: seed },
+            random: SeededRandom::new(seed),
             next: share.first_request,
             after_key: after_key(&self.kind, &self.host),
         })
@@ -45,7 +46,7 @@ impl RequestSources for DemoRequests {
 struct Source {
     kind: Kind,
     keys: u64,
-    random: SplitMix,
+    random: SeededRandom,
     next: u64,
     /// The text that follows the key in the request.
     after_key: Vec<u8>,
@@ -84,27 +85,6 @@ fn after_key(kind: &Kind, host: &str) -> Vec<u8> {
 fn scattered(index: u64, keys: u64) -> u64 {
     let product = u128::from(index % keys) * u128::from(STRIDE);
     (product % u128::from(keys)) as u64 + 1
-}
-
-/// A small generator of random numbers (Steele, Lea and Flood 2014): a load needs spread, not
-/// secrecy.
-struct SplitMix {
-    state: u64,
-}
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, as evenly as 64 bits spread.
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
 }
 
 #[cfg(test)]

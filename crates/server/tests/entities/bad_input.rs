@@ -5,6 +5,8 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use pellucid_io::{Random, SeededRandom};
+
 use crate::common::{Running, entity, request, start, start_with};
 
 const PUT: &str = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\n";
@@ -235,25 +237,9 @@ fn a_request_that_takes_too_long_is_408_whatever_its_stage() {
     assert_eq!(running.contents(), "");
 }
 
-/// A small generator of random numbers (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
-
 /// Bytes that are all noise, or a request with some bytes replaced, doubled or cut out. Whatever
 /// the damage makes of it, its key stays a short one.
-fn garbage(random: &mut Random) -> Vec<u8> {
+fn garbage(random: &mut SeededRandom) -> Vec<u8> {
     let whole = [
         request("GET", &entity("k"), &[("If-None-Match", "\"1\""), ("Prefer", "timing")], b""),
         request("PUT", &(entity("k") + "&sync=none"), &[("Expect", "100-continue")], b"value"),
@@ -261,15 +247,15 @@ fn garbage(random: &mut Random) -> Vec<u8> {
         request("GET", "/v0/entities?start=a&limit=3&reverse", &[], b""),
         request("POST", "/v0/batch?sync=none", &[], br#"{"op":"delete","key":"aw=="}"#),
     ];
-    let mut bytes = whole[random.below(whole.len())].clone();
-    if random.below(4) == 0 {
-        bytes = (0..random.below(2_000)).map(|_| random.next() as u8).collect();
+    let mut bytes = whole[random.place(whole.len())].clone();
+    if random.place(4) == 0 {
+        bytes = (0..random.place(2_000)).map(|_| random.next_u64() as u8).collect();
     }
-    for _ in 0..random.below(6) {
-        let at = random.below(bytes.len().max(1));
-        match random.below(3) {
+    for _ in 0..random.place(6) {
+        let at = random.place(bytes.len().max(1));
+        match random.place(3) {
             0 => bytes.truncate(at),
-            1 if !bytes.is_empty() => bytes[at] = random.next() as u8,
+            1 if !bytes.is_empty() => bytes[at] = random.next_u64() as u8,
             _ => {
                 let tail = bytes[at.min(bytes.len())..].to_vec();
                 bytes.extend(tail);
@@ -289,7 +275,7 @@ fn two_thousand_connections_of_garbage() {
         for thread in 0..4 {
             let running = &running;
             scope.spawn(move || {
-                let mut random = Random(thread);
+                let mut random = SeededRandom::new(thread);
                 for round in 0..500 {
                     let mut client = running.client();
                     // The server may refuse, and close, before all of it is sent.

@@ -1,6 +1,6 @@
 //! The keys that requests ask for.
 
-use crate::random::Random;
+use pellucid_io::SeededRandom;
 
 /// A prime above any number of keys: stepping by it visits every key once, in scattered order.
 const STRIDE: u128 = (1 << 60) - 93;
@@ -42,7 +42,7 @@ impl KeyHand {
     }
 
     #[inline]
-    pub(crate) fn draw(&mut self, random: &mut Random) -> u64 {
+    pub(crate) fn draw(&mut self, random: &mut SeededRandom) -> u64 {
         let count = self.keys.count;
         let index = match &self.keys.distribution {
             Distribution::Uniform => random.below(count),
@@ -87,7 +87,7 @@ impl Zipf {
         zipf
     }
 
-    fn draw(&self, random: &mut Random) -> u64 {
+    fn draw(&self, random: &mut SeededRandom) -> u64 {
         loop {
             let area = self.area_last + random.unit() * (self.area_first - self.area_last);
             let value = self.area_inverse(area);
@@ -122,7 +122,7 @@ mod tests {
 
     fn drawn(distribution: Distribution, count: u64, missing: f64, draws: usize) -> Vec<u64> {
         let keys = Keys { count, distribution, missing };
-        let (mut hand, mut random) = (KeyHand::new(keys, 0, 1), Random::new(3, 0));
+        let (mut hand, mut random) = (KeyHand::new(keys, 0, 1), SeededRandom::of_stream(3, 0));
         (0..draws).map(|_| hand.draw(&mut random)).collect()
     }
 
@@ -130,7 +130,7 @@ mod tests {
     fn zipf_ranks_have_their_shares() {
         for skew in [0.5, 0.99, 1.0, 1.5] {
             let zipf = Zipf::new(1_000, skew);
-            let mut random = Random::new(1, 0);
+            let mut random = SeededRandom::of_stream(1, 0);
             let mut counts = vec![0_u32; 1_001];
             (0..300_000).for_each(|_| counts[zipf.draw(&mut random) as usize] += 1);
             let all: f64 = (1..=1_000).map(|rank| f64::from(rank).powf(-skew)).sum();
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn sequential_keys_are_shared_by_the_threads_without_gaps() {
         let keys = Keys { count: 6, distribution: Distribution::Sequential, missing: 0.0 };
-        let mut random = Random::new(0, 0);
+        let mut random = SeededRandom::of_stream(0, 0);
         let mut seen = Vec::new();
         let mut hands: Vec<KeyHand> = (0..2).map(|thread| KeyHand::new(keys, thread, 2)).collect();
         (0..3).for_each(|_| seen.extend(hands.iter_mut().map(|hand| hand.draw(&mut random))));

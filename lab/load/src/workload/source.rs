@@ -1,17 +1,17 @@
 //! Makes the requests of one thread.
 
-use crate::random::Random;
 use crate::source::{Acceptance, RequestSource, ThreadShare};
 use crate::workload::keys::KeyHand;
 use crate::workload::operation::Operation;
 use pellucid_client::http::Captured;
+use pellucid_io::SeededRandom;
 
 /// The requests of one thread.
 pub(super) struct Source {
     operations: Vec<(Operation, KeyHand)>,
     /// Sums of the weights up to and with each operation.
     bounds: Vec<u64>,
-    random: Random,
+    random: SeededRandom,
     current: usize,
 }
 
@@ -40,7 +40,12 @@ impl Source {
             let hand = KeyHand::new(operation.keys, thread, threads);
             (operation, hand)
         });
-        Source { operations: made.collect(), bounds, random: Random::new(seed, thread), current: 0 }
+        Source {
+            operations: made.collect(),
+            bounds,
+            random: SeededRandom::of_stream(seed, thread),
+            current: 0,
+        }
     }
 }
 

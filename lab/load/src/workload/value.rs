@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::random::Random;
 use crate::workload::template::Template;
+use pellucid_io::{Random, SeededRandom};
 
 /// The longest body.
 pub(crate) const VALUE_BYTES_MAX: u64 = 256 << 20;
@@ -26,14 +26,14 @@ pub(crate) enum Values {
 impl Values {
     /// Bodies of `least` to `greatest` bytes.
     pub(crate) fn sized(least: usize, greatest: usize) -> Values {
-        let mut random = Random::new(0xB0D1E5, 0);
-        let letters = (0..greatest + OFFSETS).map(|_| LETTERS[(random.next() >> 58) as usize]);
+        let mut random = SeededRandom::of_stream(0xB0D1E5, 0);
+        let letters = (0..greatest + OFFSETS).map(|_| LETTERS[(random.next_u64() >> 58) as usize]);
         Values::Sized { least, greatest, letters: letters.collect() }
     }
 
     /// Appends the body's length as a header, the empty line, and the body.
     #[inline]
-    pub(crate) fn write(&self, key: u64, random: &mut Random, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, key: u64, random: &mut SeededRandom, out: &mut Vec<u8>) {
         match self {
             Values::Sized { least, greatest, letters } => {
                 let length = least + random.below((greatest - least) as u64 + 1) as usize;

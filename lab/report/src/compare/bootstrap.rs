@@ -1,6 +1,7 @@
 //! Quantiles of runs drawn again from their own stretches.
 
 use hdrhistogram::Histogram;
+use pellucid_io::SeededRandom;
 
 use crate::model::Stretch;
 
@@ -73,14 +74,14 @@ impl Blocks {
             .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
             .collect();
         let mut blocks = vec![Vec::new(); SHUFFLED_BLOCKS];
-        let mut random = Random(1);
+        let mut random = SeededRandom::new(1);
         for (place, (_, count)) in steps.iter().enumerate() {
             let each = count / SHUFFLED_BLOCKS as u64;
             if each > 0 {
                 blocks.iter_mut().for_each(|block| block.push((place, each)));
             }
             for _ in 0..count % SHUFFLED_BLOCKS as u64 {
-                blocks[random.below(SHUFFLED_BLOCKS)].push((place, 1));
+                blocks[random.place(SHUFFLED_BLOCKS)].push((place, 1));
             }
         }
         Blocks { values: steps.iter().map(|(value, _)| *value).collect(), blocks }
@@ -88,7 +89,7 @@ impl Blocks {
 
     /// For each quantile, its values in all draws.
     pub(super) fn draw(&self, quantiles: &[f64], seed: u64) -> Vec<Vec<f64>> {
-        let mut random = Random(seed);
+        let mut random = SeededRandom::new(seed);
         let mut drawn = vec![Vec::with_capacity(DRAWS); quantiles.len()];
         if self.values.is_empty() || self.blocks.is_empty() {
             return drawn;
@@ -97,7 +98,7 @@ impl Blocks {
         for _ in 0..DRAWS {
             counts.fill(0);
             for _ in 0..self.blocks.len() {
-                for (place, count) in &self.blocks[random.below(self.blocks.len())] {
+                for (place, count) in &self.blocks[random.place(self.blocks.len())] {
                     counts[*place] = counts[*place].saturating_add(*count);
                 }
             }
@@ -119,19 +120,5 @@ impl Blocks {
         let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));
         let place = up_to.partition_point(|seen| *seen < rank);
         self.values[place.min(self.values.len() - 1)]
-    }
-}
-
-/// Steele's, Lea's and Flood's SplitMix64 (2014): the same draws for the same runs.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * bound as u128) >> 64) as usize
     }
 }

@@ -8,6 +8,7 @@ use pellucid_account::{
     Account, Accounting, ClockFacts, Names, OperationAccount, Part, RequestFacts, STAMPS, Timeline,
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
+use pellucid_io::SeededRandom;
 use pellucid_report::{Machine, Report, Sample, Section, Stretch, Verdict};
 
 const NAMES: Names = Names {
@@ -18,20 +19,12 @@ const NAMES: Names = Names {
 };
 const SECONDS: u64 = 20;
 
-/// Steele's and Vigna's SplitMix64: enough chance for an invented load, the same every time.
-struct Chance(u64);
+/// Chance enough for an invented load, the same every time.
+struct Chance(SeededRandom);
 
 impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     /// A duration around `median_ns` with a tail to the right.
@@ -74,7 +67,7 @@ fn run(requests: u64, put: bool) -> Load {
     let clock = SimulatedClock::leaked(0);
     let account = Account::new(Accounting::Full, Clock::simulated(clock), NAMES);
     let recorder = account.recorder();
-    let mut chance = Chance(7 + u64::from(put));
+    let mut chance = Chance(SeededRandom::new(7 + u64::from(put)));
     let histogram =
         || Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid");
     let (mut response_time, mut service_time) = (histogram(), histogram());

@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use pellucid_io::SeededRandom;
+
 use super::http::send;
 use crate::error::StudyError;
 
@@ -14,7 +16,7 @@ const DOCUMENTS_AT_ONCE: u64 = 50_000;
 
 /// The identifier of a document, in the form of a random UUID and the same at each run.
 pub(super) fn end_to_end_id(number: u64) -> String {
-    let (high, low) = (mixed(2 * number), mixed(2 * number + 1));
+    let (high, low) = (SeededRandom::at(2 * number), SeededRandom::at(2 * number + 1));
     format!(
         "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
         high >> 32,
@@ -23,14 +25,6 @@ pub(super) fn end_to_end_id(number: u64) -> String {
         low >> 52,
         low & 0xffff_ffff_ffff
     )
-}
-
-/// A number that looks random: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-fn mixed(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// Makes the collection and imports its documents.
@@ -55,7 +49,7 @@ pub(super) fn fill(address: SocketAddr, documents: u64) -> Result<(), StudyError
 
 fn document(number: u64, out: &mut String) {
     let id = end_to_end_id(number);
-    let (from, to) = (mixed(number) % 10_000, mixed(!number) % 10_000);
+    let (from, to) = (SeededRandom::at(number) % 10_000, SeededRandom::at(!number) % 10_000);
     // Writing to a string does not fail.
     let _ = writeln!(
         out,

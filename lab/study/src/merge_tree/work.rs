@@ -77,9 +77,7 @@ impl<'a> Chooser<'a> {
     /// A head and a value.
     pub(super) fn content(&mut self) -> (&[u8], &[u8]) {
         // The sum of twelve even chances is near enough to a normal distribution.
-        let even =
-            |random: &mut SeededRandom| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        let normal = (0..12).map(|_| even(&mut self.random)).sum::<f64>() - 6.0;
+        let normal = (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0;
         let length = VALUE_MEDIAN_BYTES * (normal * VALUE_SPREAD).exp();
         let length = (length as usize).clamp(*VALUE_LENGTHS.start(), *VALUE_LENGTHS.end());
         let begin = self.random.below((self.bytes.len() - length) as u64) as usize;
@@ -89,8 +87,7 @@ impl<'a> Chooser<'a> {
 
 /// The key of an object: numbers that follow each other have keys that do not.
 pub(super) fn key_of(number: u64) -> [u8; 23] {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = SeededRandom::at(number);
     let mut key = *b"object/0000000000000000";
     for (place, digit) in key[7..].iter_mut().enumerate() {
         let nibble = (mixed >> (60 - 4 * place)) & 15;
