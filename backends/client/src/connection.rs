@@ -1,23 +1,17 @@
 //! One connection to a node: a request, its answer, and the next.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use pellucid_topology::NodeUrl;
 
 use crate::error::ClientError;
-use crate::http::{HttpError, Parsed, ResponseParser, Target};
-
-/// Bytes that are read at a time.
-const READ_BYTES: usize = 64 * 1024;
+use crate::http::{Broken, Conversation, HttpError, Target};
 
 pub(crate) struct Connection {
     node: NodeUrl,
-    socket: TcpStream,
-    parser: ResponseParser,
-    /// True if anything of the last answer has come.
-    has_answered: bool,
+    conversation: Conversation<TcpStream>,
 }
 
 /// An answer, freed of its framing.
@@ -45,8 +39,7 @@ impl Connection {
             .set_read_timeout(Some(patience))
             .and_then(|()| socket.set_write_timeout(Some(patience)));
         set.map_err(failed)?;
-        let parser = ResponseParser::new(true);
-        Ok(Connection { node: node.clone(), socket, parser, has_answered: false })
+        Ok(Connection { node: node.clone(), conversation: Conversation::over(socket) })
     }
 
     pub(crate) fn call(
@@ -60,34 +53,22 @@ impl Connection {
         let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
         );
-        self.has_answered = false;
-        let sent = self.socket.write_all(&[head.as_bytes(), body].concat());
+        let sent = self.conversation.send(&[head.as_bytes(), body].concat());
         sent.map_err(|error| self.failed(error))?;
-        let mut buffer = vec![0; READ_BYTES];
-        let response = loop {
-            let count = match self.socket.read(&mut buffer) {
-                Ok(0) => return Err(self.failed(io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.failed(error)),
-            };
-            self.has_answered = true;
-            match self.parser.parse(&buffer[..count], false) {
-                Ok(Parsed::More) => {}
-                Ok(Parsed::Complete { response, consumed }) if consumed == count => break response,
-                Ok(Parsed::Complete { .. }) => return Err(self.wrong("it answers unasked")),
-                Err(malformed) => return Err(self.wrong(malformed.text())),
-            }
-        };
-        let body = self.parser.captured().map(|captured| captured.body.clone());
-        self.parser.forget_captured();
-        let keep_alive = response.keep_alive;
-        Ok(Answer { status: response.status, body: body.unwrap_or_default(), keep_alive })
+        let (response, captured) =
+            self.conversation.answer(&mut |_, _| Ok(())).map_err(|broken| match broken {
+                Broken::Io(error) => self.failed(error),
+                broken => self.wrong(&broken.to_string()),
+            })?;
+        if self.conversation.has_more() {
+            return Err(self.wrong("it answers unasked"));
+        }
+        Ok(Answer { status: response.status, body: captured.body, keep_alive: response.keep_alive })
     }
 
     /// True if anything of an answer to the last request has come.
     pub(crate) fn has_answered(&self) -> bool {
-        self.has_answered
+        self.conversation.has_answered()
     }
 
     fn failed(&self, error: io::Error) -> ClientError {

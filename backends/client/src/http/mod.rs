@@ -3,6 +3,7 @@
 
 mod address;
 mod chunked;
+mod conversation;
 mod error;
 mod question;
 mod response;
@@ -11,8 +12,9 @@ mod tls;
 
 pub use address::Address;
 pub use chunked::{BadChunk, CHUNK_LINE_BYTES_MAX, Chunked};
+pub use conversation::{Broken, Conversation, Take};
 pub use error::HttpError;
-pub use question::{Question, Take};
+pub use question::Question;
 pub use response::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
     ServerTiming,

@@ -157,6 +157,11 @@ impl ResponseParser {
         self.captured.as_mut().map(|captured| (status, &mut captured.body))
     }
 
+    /// Gives away what was kept of the last complete response.
+    pub fn take_captured(&mut self) -> Captured {
+        self.captured.as_deref_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Drops what was kept, so that the next response begins with nothing.
     pub fn forget_captured(&mut self) {
         if let Some(captured) = &mut self.captured {

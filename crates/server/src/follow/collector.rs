@@ -1,24 +1,22 @@
 //! Posts spans to a collector: one request a batch, over a connection of its own.
 //!
 //! The exporters of the OpenTelemetry crates bring an asynchronous runtime and an HTTP client, or
-//! thirty crates without them; one POST a second needs a socket and eighty lines.
+//! thirty crates without them.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// The time that connecting, writing and reading may take, each.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are looked at.
-const ANSWER_BYTES: usize = 1_024;
+use pellucid_client::http::{Question, Target, TlsOptions};
+
+/// The time for which the collector may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The path that the protocol names for traces.
 const PATH: &str = "/v1/traces";
 
 /// The collector that spans go to.
 #[derive(Clone)]
 pub struct Export {
-    authority: String,
+    target: Target,
     path: String,
     header: Option<(String, String)>,
 }
@@ -26,7 +24,7 @@ pub struct Export {
 /// The header is left out: it may hold a secret.
 impl fmt::Debug for Export {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.path)
+        write!(f, "http://{}{}", self.target.address(), self.path)
     }
 }
 
@@ -36,19 +34,16 @@ impl Export {
     /// # Errors
     /// If the URL is none that can be used, or the header is malformed.
     pub fn to(url: &str, header: Option<&str>) -> Result<Export, String> {
+        let example = "write it as http://127.0.0.1:4318";
         let rest = url.strip_prefix("http://").ok_or_else(|| {
             format!(
-                "`{url}` is no collector: write it as http://127.0.0.1:4318 (without TLS: let a \
-                 collector on this machine send spans on)"
+                "`{url}` is no collector: {example} (without TLS: let a collector on this machine \
+                 send spans on)"
             )
         })?;
-        let (authority, base) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if authority.is_empty() || authority.contains('@') || !is_plain(rest) {
-            return Err(format!("`{url}` is no collector: write it as http://127.0.0.1:4318"));
-        }
-        let port =
-            if authority.rsplit(']').next().unwrap_or("").contains(':') { "" } else { ":80" };
+        let target = Target::parse(url).ok().filter(|_| !rest.contains('@'));
+        let target = target.ok_or_else(|| format!("`{url}` is no collector: {example}"))?;
+        let base = rest.split_once('/').map_or("", |(_, base)| base);
         let base = base.trim_end_matches('/');
         let path = match base {
             "" => PATH.to_owned(),
@@ -56,34 +51,28 @@ impl Export {
             _ => format!("/{base}{PATH}"),
         };
         let header = header.map(parse_header).transpose()?;
-        Ok(Export { authority: format!("{authority}{port}"), path, header })
+        Ok(Export { target, path, header })
     }
 
     /// Posts a document.
-    pub(crate) fn post(&self, body: &[u8]) -> io::Result<()> {
-        let mut addresses = self.authority.to_socket_addrs()?;
-        let address = addresses.next().ok_or_else(|| io::Error::other("it has no address"))?;
-        let mut socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        socket.set_write_timeout(Some(TIMEOUT))?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
+    pub(crate) fn post(&self, body: &[u8]) -> Result<(), String> {
         let header = self.header.as_ref();
         let header = header.map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\nConnection: close\r\n{header}\r\n",
-            self.path,
-            self.authority,
-            body.len()
-        );
-        socket.write_all(&[head.as_bytes(), body].concat())?;
-        let mut answer = Vec::new();
-        socket.take(ANSWER_BYTES as u64).read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let status = answer.split_whitespace().nth(1).and_then(|text| text.parse::<u16>().ok());
-        match status {
-            Some(200..300) => Ok(()),
-            Some(status) => Err(io::Error::other(format!("it answers {status}"))),
-            None => Err(io::Error::other("it does not answer as an HTTP server does")),
+        let question = Question {
+            method: "POST",
+            path: &self.path,
+            headers: &format!("Content-Type: application/json\r\nConnection: close\r\n{header}"),
+            body,
+            patience: PATIENCE,
+        };
+        let answer =
+            question.ask_in_pieces(&self.target, &TlsOptions::default(), &mut |_, body| {
+                body.clear();
+                Ok(())
+            });
+        match answer? {
+            (200..300, _) => Ok(()),
+            (status, _) => Err(format!("it answers {status}")),
         }
     }
 }
