@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use pellucid_io::SeededRandom;
 use serde_json::Value;
 
 use crate::Effort;
@@ -98,16 +99,9 @@ fn lines() -> String {
     lines
 }
 
-/// What looks like a random UUID, a different one for each number (splitmix64; Steele et al. 2014).
+/// What looks like a random UUID, a different one for each number.
 fn identifier(number: u64) -> String {
-    let mut parts = [0_u64; 2];
-    for (place, part) in (0..).zip(&mut parts) {
-        let mut mixed = (number * 2 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        *part = mixed ^ (mixed >> 31);
-    }
-    let [high, low] = parts;
+    let (high, low) = (SeededRandom::at(number * 2), SeededRandom::at(number * 2 + 1));
     let (time, middle, version) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
     let (variant, node) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
     format!("{time:08x}-{middle:04x}-4{version:03x}-{variant:04x}-{node:012x}")

@@ -3,12 +3,12 @@
 //! reads what is in memory is not to notice.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use pellucid_io::{Random, SeededRandom};
 
 use crate::Effort;
 use crate::bars::{Bar, judge};
@@ -59,7 +59,7 @@ pub fn run_cold_reads(effort: Effort) -> Result<bool, String> {
 /// The p99.9 beside a neighbour, on a store of its own, as shares of that alone.
 fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> {
     let folder = tempfile::tempdir().map_err(text)?;
-    let mut written = Written::default();
+    let mut written = Written { random: SeededRandom::new(2) };
     {
         let server = start_pellucid_on(folder.path())?;
         match neighbour {
@@ -153,44 +153,11 @@ fn merge(server: &Server) -> Result<(), String> {
 }
 
 fn fill(server: &Server) -> Result<(), String> {
-    let value = "c".repeat(COLD_BYTES);
-    let mut socket = connect(server)?;
+    let (mut client, value) = (Client::connect(&server.url)?, "c".repeat(COLD_BYTES));
     for key in 0..COLD_KEYS {
-        let head = format!(
-            "PUT /v0/entity?id=cold-{key} HTTP/1.1\r\nHost: a\r\n\
-             Content-Length: {COLD_BYTES}\r\n\r\n"
-        );
-        socket.write_all(&[head.as_bytes(), value.as_bytes()].concat()).map_err(text)?;
-        await_answer(&mut socket)?;
+        client.call("PUT", &format!("/v0/entity?id=cold-{key}"), &value)?;
     }
     Ok(())
-}
-
-fn connect(server: &Server) -> Result<TcpStream, String> {
-    let address = server.url.trim_start_matches("http://");
-    let socket = TcpStream::connect(address.split('/').next().unwrap_or_default());
-    let socket = socket.map_err(text)?;
-    socket.set_nodelay(true).map_err(text)?;
-    Ok(socket)
-}
-
-/// Reads one answer to its end, by the length that it announces.
-fn await_answer(socket: &mut TcpStream) -> Result<(), String> {
-    let (mut answer, mut piece) = (Vec::new(), [0; 16 * 1024]);
-    loop {
-        let count = socket.read(&mut piece).map_err(text)?;
-        if count == 0 {
-            return Err("the server closed the connection".to_owned());
-        }
-        answer.extend_from_slice(&piece[..count]);
-        let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(&answer[..end]);
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-        let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
-        if answer.len() >= end + 4 + length {
-            return Ok(());
-        }
-    }
 }
 
 /// Has the neighbour's client, which is this thread, have what the load generator leaves of its
@@ -210,13 +177,10 @@ fn stand_back() -> Result<(), String> {
 
 fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
     stand_back()?;
-    let (mut socket, mut random) = (connect(server)?, 1_u64);
+    let (mut client, mut random) = (Client::connect(&server.url)?, SeededRandom::new(1));
     while !over.load(Ordering::Relaxed) {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let key = (random >> 33) % COLD_KEYS;
-        let request = format!("GET /v0/entity?id=cold-{key} HTTP/1.1\r\nHost: a\r\n\r\n");
-        socket.write_all(request.as_bytes()).map_err(text)?;
-        await_answer(&mut socket)?;
+        let key = random.below(COLD_KEYS);
+        client.call("GET", &format!("/v0/entity?id=cold-{key}"), "")?;
         done.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
@@ -236,9 +200,8 @@ fn evict(folder: &Path) {
 }
 
 /// Keys that a merge is about, in no order.
-#[derive(Default)]
 struct Written {
-    random: u64,
+    random: SeededRandom,
 }
 
 impl Written {
@@ -248,8 +211,8 @@ impl Written {
         let value = "m".repeat(MERGED_BYTES);
         for _ in 0..keys / WRITES_AT_ONCE as u64 {
             let each = (0..WRITES_AT_ONCE).map(|_| {
-                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
-                ("PUT", format!("/v0/entity?id=merged-{:020}", self.random), &*value)
+                let key = self.random.next_u64();
+                ("PUT", format!("/v0/entity?id=merged-{key:020}"), &*value)
             });
             client.call_all(each)?;
         }

@@ -1,10 +1,12 @@
 //! The servers under comparison, each alone on the first core, one at a time.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::client::Client;
 
 /// The core of the servers, and that of the load.
 pub const SERVER_CORE: &str = "0";
@@ -178,16 +180,8 @@ fn serve_over(
 }
 
 fn put(address: &str) -> Result<(), String> {
-    let mut socket = TcpStream::connect(address).map_err(text)?;
     let body = "v".repeat(BODY_BYTES);
-    let request = format!(
-        "PUT /v0/entity?id=1 HTTP/1.1\r\nHost: {address}\r\nContent-Length: {BODY_BYTES}\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-    socket.write_all(request.as_bytes()).map_err(text)?;
-    let mut answer = String::new();
-    BufReader::new(socket).read_line(&mut answer).map_err(text)?;
-    if answer.contains(" 201 ") { Ok(()) } else { Err(format!("the PUT was answered {answer}")) }
+    Client::connect(address)?.call("PUT", "/v0/entity?id=1", &body).map(|_| ())
 }
 
 /// The bare loop of [`crate::bare`].

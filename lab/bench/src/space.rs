@@ -14,8 +14,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use pellucid_engine::{Engine, EngineOptions, EngineStats, TableId};
+use pellucid_io::SeededRandom;
 
 use crate::bars::{Bar, judge};
+use crate::peers::text;
 
 /// The engine's memory: small beside the stores, as what it keeps for memtables and spare segments
 /// is a constant.
@@ -51,7 +53,7 @@ const VALUES: [Values; 3] = [
 
 /// Prints the curve for each kind of values, and judges the share that is the default.
 pub fn run(quick: bool) -> Result<bool, String> {
-    let pool: Vec<u8> = (0..64_u64 << 10).map(|index| mix(index) as u8).collect();
+    let pool: Vec<u8> = (0..64_u64 << 10).map(|index| SeededRandom::at(index) as u8).collect();
     let mut holds = true;
     println!("| values, bytes | dead share | disk per live byte | written per byte put |");
     println!("|---|---|---|---|");
@@ -97,14 +99,14 @@ impl Point {
             store.put(index * 0x9e37_79b1 % keys, index)?;
         }
         for draw in keys..keys * PASSES {
-            store.put(mix(draw) % keys, draw)?;
+            store.put(SeededRandom::at(draw) % keys, draw)?;
         }
         let (written, put) = (written_bytes(&store.engine.stats()), store.put_bytes);
         let mut disk = 0.0;
         for look in 0..LOOKS {
             let part = |index: u64| keys * PASSES + keys * index / LOOKS;
             for draw in part(look)..part(look + 1) {
-                store.put(mix(draw) % keys, draw)?;
+                store.put(SeededRandom::at(draw) % keys, draw)?;
             }
             disk += allocated_bytes(folder.path())? as f64 / store.live_bytes() as f64;
         }
@@ -132,7 +134,7 @@ struct Overwritten<'a> {
 impl Overwritten<'_> {
     fn put(&mut self, key: u64, draw: u64) -> Result<(), String> {
         let (least, most) = (*self.values.lengths.start(), *self.values.lengths.end());
-        let random = mix(!draw);
+        let random = SeededRandom::at(!draw);
         let length = least + random % (most - least + 1);
         let begin = (random >> 32) as usize % (self.pool.len() - most as usize);
         let value = &self.pool[begin..begin + length as usize];
@@ -181,16 +183,4 @@ fn allocated_bytes(folder: &Path) -> Result<u64, String> {
             if facts.is_dir() { allocated_bytes(&entry.path())? } else { facts.blocks() * 512 };
     }
     Ok(bytes)
-}
-
-/// Mixes a number into one that looks random (SplitMix64, Steele et al. 2014).
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

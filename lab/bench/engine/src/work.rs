@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
+use pellucid_io::SeededRandom;
 
 use crate::pauses::Pauses;
 use crate::peer::{Outcome, Peer, text};
@@ -20,14 +21,6 @@ const POOL_LENGTH: usize = 64 << 10;
 /// One look-up in so many is timed, because two looks at the clock cost a tenth of one.
 const READ_SAMPLING: u64 = 8;
 
-/// Mixes a number into one that looks random (SplitMix64, Steele et al. 2014).
-pub fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
 /// What is drawn in a run of `keys` puts.
 pub struct Draws {
     keys: u64,
@@ -36,28 +29,28 @@ pub struct Draws {
 
 impl Draws {
     pub fn new(keys: u64) -> Draws {
-        let pool = (0..POOL_LENGTH as u64).map(|index| mix(index) as u8).collect();
+        let pool = (0..POOL_LENGTH as u64).map(|index| SeededRandom::at(index) as u8).collect();
         Draws { keys, pool }
     }
 
     /// The key of the put with this index.
     pub fn put(&self, index: u64) -> [u8; KEY_LENGTH] {
-        digits(2 * (mix(index) % self.keys))
+        digits(2 * (SeededRandom::at(index) % self.keys))
     }
 
     /// The key of one of the puts.
     pub fn present(&self, draw: u64) -> [u8; KEY_LENGTH] {
-        self.put(mix(draw) % self.keys)
+        self.put(SeededRandom::at(draw) % self.keys)
     }
 
     /// A key that was never put.
     pub fn missing(&self, draw: u64) -> [u8; KEY_LENGTH] {
-        digits(2 * (mix(draw) % self.keys) + 1)
+        digits(2 * (SeededRandom::at(draw) % self.keys) + 1)
     }
 
     /// The value of the put with this index.
     pub fn value(&self, index: u64) -> &[u8] {
-        let start = mix(index) as usize % (POOL_LENGTH - VALUE_LENGTH);
+        let start = SeededRandom::at(index) as usize % (POOL_LENGTH - VALUE_LENGTH);
         &self.pool[start..start + VALUE_LENGTH]
     }
 }
@@ -141,7 +134,7 @@ pub fn get_missing(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Out
 pub fn get_mixed(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
     let mut value = Vec::with_capacity(VALUE_LENGTH);
     sampled(seed, count, |draw| {
-        let is_missing = mix(!draw) % 10 < 3;
+        let is_missing = SeededRandom::at(!draw) % 10 < 3;
         let key = if is_missing { draws.missing(draw) } else { draws.present(draw) };
         let is_there = peer.get(&key, &mut value)?;
         expect(is_there != is_missing, "a key is there that should not be, or the other way round")
