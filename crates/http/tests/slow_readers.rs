@@ -10,6 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::frames::{
+    END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
+    read_frame,
+};
 use common::{Running, listener, start, start_at};
 use pellucid_http::{Cut, CutFigures, Limits};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -78,39 +82,11 @@ fn the_same_client_has_its_response_where_that_is_enough() {
     assert_eq!(connections_cut(&running.cuts()), 0);
 }
 
-/// Types of frames (RFC 9113, section 6).
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const WINDOW_UPDATE: u8 = 8;
-/// Flags of HEADERS: END_STREAM and END_HEADERS.
-const WHOLE: u8 = 5;
 /// The code of an error: CANCEL.
 const CANCEL: u32 = 8;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// `GET` of a path, all from the static table but the path.
 fn get(stream: u32, path: &str) -> Vec<u8> {
-    let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];
-    block.extend(path.as_bytes());
-    frame(HEADERS, WHOLE, stream, &block)
-}
-
-/// The next frame: kind, stream, payload.
-fn read_frame(socket: &mut TcpStream) -> (u8, u32, Vec<u8>) {
-    let mut head = [0; 9];
-    socket.read_exact(&mut head).unwrap();
-    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-    let mut payload = vec![0; length as usize];
-    socket.read_exact(&mut payload).unwrap();
-    (head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload)
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &headers(path))
 }
 
 /// Reads until there is a frame of this kind and stream; gives back its payload.
@@ -118,7 +94,7 @@ fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "no frame of type {kind} came");
-        let (found, of, payload) = read_frame(socket);
+        let (found, of, payload) = read_frame(socket).unwrap();
         if (found, of) == (kind, stream) {
             return payload;
         }
@@ -129,9 +105,7 @@ fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
 fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_goes_on() {
     let running = start(strict());
     let mut socket = common::connect(&running);
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let greeting = [&preface[..], &frame(SETTINGS, 0, 0, &[]), &get(1, "/endless")].concat();
-    socket.write_all(&greeting).unwrap();
+    socket.write_all(&[greeting(), get(1, "/endless")].concat()).unwrap();
     let is_cut = Arc::new(AtomicBool::new(false));
     let opener = std::thread::spawn({
         let (mut socket, is_cut) = (socket.try_clone().unwrap(), Arc::clone(&is_cut));

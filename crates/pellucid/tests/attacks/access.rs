@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::arena::{ADMINISTRATOR, Arena, READER, WRITER};
-use crate::common::client::Answer;
-use crate::raw::{Attack, Named, basic};
+use crate::common::client::{Answer, basic};
+use crate::raw::{Attack, Named};
 
 fn call(arena: &Arena, who: &str, method: &str, target: &str, body: &str) -> Answer {
-    let credentials = basic(who);
+    let credentials = basic(who, who);
     let headers = [("Authorization", credentials.as_str())];
     arena.guarded.client().call(method, target, &headers, body)
 }
@@ -138,7 +138,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             assert!(matches!(status, 401 | 403), "{status}");
         }),
         ("a wrong password", |arena| {
-            let credentials = basic("nobody");
+            let credentials = basic("nobody", "nobody");
             let headers = [("Authorization", credentials.as_str())];
             let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
             assert_eq!(status, 401);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::common::client::basic;
 use crate::common::tls::{certificate, write_private};
 use crate::common::{Client, Serving, entity, pellucid};
 
@@ -107,7 +108,7 @@ impl Arena {
             .map(|at| format!("{{\"_key\":\"k{at}\",\"n\":{at},\"t\":\"{}\"}}\n", "t".repeat(200)))
             .collect();
         let post = |client: &mut Client, target: &str, body: &str, who: Option<&str>| {
-            let credentials = who.map(crate::raw::basic).unwrap_or_default();
+            let credentials = who.map(|who| basic(who, who)).unwrap_or_default();
             let headers = [("Authorization", credentials.as_str())];
             let headers = if who.is_some() { &headers[..] } else { &[] };
             let answer = client.call("POST", target, headers, body);

@@ -5,30 +5,18 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::arena::Arena;
+use crate::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, frame, greeting,
+};
 use crate::raw::{Attack, PATIENCE, connect, reset, send, until_closed};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const ACK: u8 = 1;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
 
 /// A header that is in no table (RFC 7541, 6.2.2), with a name of its own.
 fn literal(name: &str, value: &str) -> Vec<u8> {
@@ -68,7 +56,7 @@ fn put(stream: u32) -> Vec<u8> {
 /// A connection after its preface.
 fn begin(arena: &Arena) -> TcpStream {
     let mut socket = connect(arena.open.address);
-    send(&mut socket, &[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
+    send(&mut socket, &greeting());
     socket
 }
 
@@ -350,7 +338,7 @@ fn first_and_last(arena: &Arena) {
     let before = open(arena);
     for _ in 0..50 {
         let mut socket = connect(arena.open.address);
-        send(&mut socket, &[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
+        send(&mut socket, &greeting());
         socket.shutdown(std::net::Shutdown::Write).unwrap();
         std::mem::forget(socket);
     }

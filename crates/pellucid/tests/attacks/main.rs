@@ -16,6 +16,9 @@ mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
+#[path = "../../../http/tests/common/frames.rs"]
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod frames;
 mod http1;
 mod http2;
 mod queries;

@@ -4,9 +4,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use crate::arena::Arena;
 
 /// How long an attack waits for the server's end of a connection.
@@ -26,11 +23,6 @@ impl Attack {
     pub(crate) fn new(name: impl Into<String>, run: impl Fn(&Arena) + 'static) -> Attack {
         Attack { name: name.into(), run: Box::new(run) }
     }
-}
-
-/// Credentials of an account whose password is its name.
-pub(crate) fn basic(name: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
 }
 
 /// A connection that fails after [`PATIENCE`].

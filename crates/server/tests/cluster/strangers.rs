@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::nodes::{Nodes, PATIENCE};
 use crate::common::peer::{self, Caller, PeerEnd};
-use crate::common::{Client, entity};
+use crate::common::{Client, add_account, entity};
 use pellucid_cluster::{Ask, AskKind, KeyShare, Parties, Session, Side, decode};
-use pellucid_server::access::{AccountFile, AccountRecord, Right};
+use pellucid_server::access::Right;
 use pellucid_store::{Acknowledgement, Condition};
 
 /// A node with a secret, and what a caller has to be to be taken.
@@ -164,11 +164,7 @@ fn the_first_account_ends_a_cluster_without_a_secret() {
     while before.opened.is_empty() {
         assert!(before.receive());
     }
-    let mut ada = AccountRecord::new("ada").unwrap();
-    ada.set_password("secret").unwrap();
-    ada.grants.set("*", Right::Write).unwrap();
-    let token = ada.add_token("test", None, 0).unwrap().1;
-    AccountFile::new(nodes.nodes[0].folder.path()).change(|list| list.add(ada)).unwrap();
+    let token = add_account(nodes.nodes[0].folder.path(), "ada", &[("*", Right::Write)]);
     let mut client = nodes.client(0);
     while client.get(&entity(&key)).status != 401 {
         std::thread::sleep(Duration::from_millis(20));

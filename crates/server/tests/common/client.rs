@@ -8,6 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// How long a test waits for bytes before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,6 +51,14 @@ impl Answer {
     }
 }
 
+/// The status of an error of the document API, and its number.
+pub(crate) fn number(answer: &Answer) -> (u16, u64) {
+    let body = answer.json();
+    assert!(body["error"] == true && body["code"] == answer.status, "{body}");
+    assert!(body["errorMessage"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
+    (answer.status, body["errorNum"].as_u64().unwrap())
+}
+
 /// A request as bytes, with `Host` and, where there is a body or might be one, `Content-Length`.
 pub(crate) fn request(
     method: &str,
@@ -61,6 +72,11 @@ pub(crate) fn request(
         text += &format!("Content-Length: {}\r\n", body.len());
     }
     [text.as_bytes(), b"\r\n", body].concat()
+}
+
+/// Credentials of an account.
+pub(crate) fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
 /// The path of an entity, with every byte of the key that could be mistaken percent-encoded.

@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
+pub(crate) mod accounts;
 pub(crate) mod client;
 pub(crate) mod collector;
 pub(crate) mod histories;
@@ -13,7 +14,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub(crate) use client::{Answer, Client, encode, entity, request, unix_seconds};
+pub(crate) use accounts::{account_of, add_account, enter};
+pub(crate) use client::{Answer, Client, basic, encode, entity, number, request, unix_seconds};
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
 pub(crate) use stores::TestStore;

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Client, Running, start};
+use crate::common::{Answer, Client, Running, number, start};
 use serde_json::{Value, json};
 
 /// How long a test waits for what happens in the background.
@@ -18,12 +18,6 @@ fn with_collection() -> (Running, Client) {
     let body = br#"{"_key":"kept","n":1}"#;
     assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
     (server, client)
-}
-
-fn number(answer: &Answer) -> (u16, u64) {
-    let json = answer.json();
-    assert_eq!((&json["error"], &json["code"]), (&json!(true), &json!(answer.status)));
-    (answer.status, json["errorNum"].as_u64().unwrap())
 }
 
 fn ask(client: &mut Client, query: &str, variables: &Value) -> Answer {

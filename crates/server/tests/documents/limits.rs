@@ -4,18 +4,11 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Client, request, start, start_with};
+use crate::common::{Answer, Client, number, request, start, start_with};
 use serde_json::{Value, json};
 
 /// How long something is waited for that has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn number(answer: &Answer) -> (u16, u64) {
-    let body = answer.json();
-    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
-    assert!(body["errorMessage"].is_string());
-    (answer.status, body["errorNum"].as_u64().unwrap())
-}
 
 fn ask(client: &mut Client, body: &Value) -> Answer {
     client.call("POST", "/_api/cursor", &[], body.to_string())

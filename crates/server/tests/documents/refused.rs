@@ -1,7 +1,7 @@
 //! What of ArangoDB's API is not there, and says so: each call with the status and the number that
 //! its drivers expect. Also the numbers of errors that few calls lead to.
 
-use crate::common::{Answer, Client, Running, start};
+use crate::common::{Answer, Client, Running, number, start};
 use serde_json::{Value, json};
 
 /// Calls that are refused: method, target, body, status, number.
@@ -100,13 +100,6 @@ fn with_collection() -> (Running, Client) {
     assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
     assert_eq!(client.call("POST", "/_api/document/c", &[], r#"{"_key":"a"}"#).status, 202);
     (server, client)
-}
-
-fn number(answer: &Answer) -> (u16, u64) {
-    let body = answer.json();
-    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
-    assert!(body["errorMessage"].as_str().is_some_and(|message| !message.is_empty()));
-    (answer.status, body["errorNum"].as_u64().unwrap())
 }
 
 /// Says of each answer that is not as it should be what it is.

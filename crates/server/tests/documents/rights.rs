@@ -1,40 +1,26 @@
 //! Which collections a query may read and write: those of its text, and those that only its values
 //! name.
 
-use crate::common::{Answer, Client, Running, start_with};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use crate::common::{Answer, Client, Running, add_account, basic, start_with};
+use pellucid_server::access::Right;
 use serde_json::{Value, json};
-
-fn basic(name: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
-}
 
 /// A server with a database `d` of two collections, of which one is kept from the account `guest`
 /// and is there for `root`; each one's password is its name.
 fn guarded() -> (Running, Client) {
     let server = start_with(|options| {
-        let file = AccountFile::new(&options.data);
-        let add = |name: &str, grants: &[(&str, Right)]| {
-            let mut account = AccountRecord::new(name)?;
-            account.set_password(name)?;
-            for (scope, right) in grants {
-                account.grants.set(scope, *right).map_err(AccessError::Unacceptable)?;
-            }
-            file.change(|list| list.add(account))
-        };
-        add("root", &[("*", Right::Write), ("admin", Right::Write)]).unwrap();
+        let add = |name: &str, grants: &[_]| add_account(&options.data, name, grants);
+        add("root", &[("*", Right::Write), ("admin", Right::Write)]);
         let grants = [
             ("database/d", Right::Write),
             ("database/d/secret", Right::None),
             ("database/d/plan", Right::Read),
         ];
-        add("guest", &grants).unwrap();
+        add("guest", &grants);
     });
     let mut client = server.client();
     let mut make = |target: &str, body: &Value| {
-        let headers = [("Authorization", &*basic("root"))];
+        let headers = [("Authorization", &*basic("root", "root"))];
         let answer = client.call("POST", target, &headers, body.to_string());
         assert!(answer.status < 300, "{target}: {}", answer.text());
     };
@@ -50,7 +36,7 @@ fn guarded() -> (Running, Client) {
 }
 
 fn call_as(client: &mut Client, who: &str, call: (&str, &str), body: &str) -> Answer {
-    client.call(call.0, &format!("/_db/d{}", call.1), &[("Authorization", &*basic(who))], body)
+    client.call(call.0, &format!("/_db/d{}", call.1), &[("Authorization", &*basic(who, who))], body)
 }
 
 /// The number of a collection, as text.
@@ -73,7 +59,7 @@ fn is_untouched(client: &mut Client, name: &str) {
 
 fn ask(client: &mut Client, call: &str, who: &str, query: &str, binds: &Value) -> Answer {
     let body = json!({"query": query, "bindVars": binds}).to_string();
-    let headers = [("Authorization", &*basic(who))];
+    let headers = [("Authorization", &*basic(who, who))];
     client.call("POST", &format!("/_db/d/_api/{call}"), &headers, body)
 }
 
@@ -84,7 +70,7 @@ fn a_query_reads_no_collection_that_is_kept_from_its_account() {
     let root = server.client().call(
         "GET",
         "/_db/d/_api/collection/secret",
-        &[("Authorization", &basic("root"))],
+        &[("Authorization", &basic("root", "root"))],
         b"",
     );
     let id = root.json()["id"].as_str().unwrap().to_owned();
@@ -333,17 +319,21 @@ fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
         ("guest", "none", 404),
     ] {
         let target = format!("/v0/changes?since=0&database=d&collection={name}");
-        let answer = client.call("GET", &target, &[("Authorization", &*basic(who))], b"");
+        let answer = client.call("GET", &target, &[("Authorization", &*basic(who, who))], b"");
         assert_eq!(answer.status, status, "{who} {name}: {}", answer.text());
     }
     // By its number, it is the same collection.
     let number = number_of(&mut client, "secret");
     let target = format!("/v0/changes?since=0&database=d&collection={number}");
-    let answer = client.call("GET", &target, &[("Authorization", &*basic("guest"))], b"");
+    let answer = client.call("GET", &target, &[("Authorization", &*basic("guest", "guest"))], b"");
     assert_eq!(answer.status, 403, "{}", answer.text());
     // Those of entities need the right to their table.
-    let answer =
-        client.call("GET", "/v0/changes?since=0", &[("Authorization", &*basic("guest"))], b"");
+    let answer = client.call(
+        "GET",
+        "/v0/changes?since=0",
+        &[("Authorization", &*basic("guest", "guest"))],
+        b"",
+    );
     assert_eq!(answer.status, 403, "{}", answer.text());
     drop(server);
 }

@@ -1,36 +1,20 @@
 //! `/_api/user`: accounts are made, changed and removed as ArangoDB's drivers do it.
 
-use crate::common::{Answer, Client, Running, start, start_with};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use crate::common::{Answer, Client, Running, add_account, basic, number, start, start_with};
+use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// A server whose account `root` may do everything; its password is its name.
 fn guarded() -> (Running, Client) {
-    let server = start_with(|options| {
-        let mut account = AccountRecord::new("root").unwrap();
-        account.set_password("root").unwrap();
-        for scope in ["*", "admin"] {
-            let set = account.grants.set(scope, Right::Write);
-            set.map_err(AccessError::Unacceptable).unwrap();
-        }
-        AccountFile::new(&options.data).change(|list| list.add(account)).unwrap();
-    });
+    let all = [("*", Right::Write), ("admin", Right::Write)];
+    let server = start_with(|options| drop(add_account(&options.data, "root", &all)));
     let client = server.client();
     (server, client)
 }
 
 fn call_as(client: &mut Client, who: (&str, &str), call: (&str, &str), body: &Value) -> Answer {
-    let credentials = STANDARD.encode(format!("{}:{}", who.0, who.1));
-    let headers = [("Authorization", &*format!("Basic {credentials}"))];
+    let headers = [("Authorization", &*basic(who.0, who.1))];
     client.call(call.0, call.1, &headers, body.to_string())
-}
-
-fn number(answer: &Answer) -> (u16, u64) {
-    let body = answer.json();
-    assert_eq!((&body["error"], &body["code"]), (&json!(true), &json!(answer.status)));
-    (answer.status, body["errorNum"].as_u64().unwrap())
 }
 
 #[test]

@@ -1,42 +1,23 @@
 //! Queries and cursors belong to the account that asked.
 
-use crate::common::{Answer, Client, Running, request, start_with};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use crate::common::{Answer, Client, Running, add_account, basic, number, request, start_with};
+use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// A server whose accounts `ann` and `ben` may write everything and administer nothing, and whose
 /// account `root` administers; each one's password is its name.
 fn start() -> Running {
     start_with(|options| {
-        let file = AccountFile::new(&options.data);
-        for (name, administers) in [("ann", false), ("ben", false), ("root", true)] {
-            let mut account = AccountRecord::new(name).unwrap();
-            account.set_password(name).unwrap();
-            let mut grant = |scope: &str| {
-                account.grants.set(scope, Right::Write).map_err(AccessError::Unacceptable)
-            };
-            grant("*").unwrap();
-            if administers {
-                grant("admin").unwrap();
-            }
-            file.change(|list| list.add(account)).unwrap();
+        let all = [("*", Right::Write), ("admin", Right::Write)];
+        for (name, grants) in [("ann", &all[..1]), ("ben", &all[..1]), ("root", &all)] {
+            add_account(&options.data, name, grants);
         }
     })
 }
 
-fn basic(name: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
-}
-
 fn call(client: &mut Client, method: &str, target: &str, who: &str, body: &Value) -> Answer {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    client.call(method, target, &[("Authorization", &*basic(who))], body)
-}
-
-fn number(answer: &Answer) -> (u16, u64) {
-    (answer.status, answer.json()["errorNum"].as_u64().unwrap())
+    client.call(method, target, &[("Authorization", &*basic(who, who))], body)
 }
 
 /// A cursor's path, and its answer.
@@ -107,7 +88,7 @@ fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     assert_eq!(state(&mut client), "killed");
     // One that is at work, by its owner.
     let body = json!({"query": "RETURN SLEEP(600)"}).to_string();
-    let headers = [("Authorization", &*basic("ben"))];
+    let headers = [("Authorization", &*basic("ben", "ben"))];
     let mut waiting = server.sent(&request("POST", "/_api/cursor", &headers, body.as_bytes()));
     let id = loop {
         let list = call(&mut client, "GET", "/_api/query/current", "ben", &Value::Null).json();

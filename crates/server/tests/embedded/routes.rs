@@ -1,9 +1,8 @@
 //! The table of routes, walked over real sockets: of each row exactly those pass who have the right
 //! that it needs, and no spelling of its path needs less.
 
-use crate::common::{Answer, Client, Running, start_with};
+use crate::common::{Answer, Client, Running, account_of, enter, start_with};
 use pellucid_server::access::Right::{self, None as Nothing, Read, Write};
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord};
 use pellucid_server::fuzzing::{RouteView, need_of, routes};
 
 /// The rights of an account, by what they are to, and how they are granted.
@@ -61,19 +60,11 @@ const ASKED_ABOUT: &str = "reader";
 fn guarded() -> (Running, Vec<String>, String) {
     let (mut tokens, mut root) = (Vec::new(), String::new());
     let server = start_with(|options| {
-        let file = AccountFile::new(&options.data);
-        let add = |name: &str, grants: &[(&str, Right)]| {
-            let mut account = AccountRecord::new(name)?;
-            for (scope, right) in grants {
-                account.grants.set(scope, *right).map_err(AccessError::Unacceptable)?;
-            }
-            let (_, token) = account.add_token("test", None, 0)?;
-            file.change(|list| list.add(account))?;
-            Ok::<String, AccessError>(format!("Bearer {token}"))
+        let add = |name: &str, grants: &[_]| {
+            format!("Bearer {}", enter(&options.data, account_of(name, grants)))
         };
-        tokens =
-            ACCOUNTS.iter().map(|account| add(account.name, account.grants).unwrap()).collect();
-        root = add("root", &[("*", Write), ("admin", Write)]).unwrap();
+        tokens = ACCOUNTS.iter().map(|account| add(account.name, account.grants)).collect();
+        root = add("root", &[("*", Write), ("admin", Write)]);
     });
     let answer = call(&mut server.client(), "POST", "/_api/database", &root, r#"{"name":"d"}"#);
     assert_eq!(answer.status, 201, "{}", answer.text());

@@ -2,31 +2,18 @@
 
 use std::io::Read;
 
-use crate::common::{Client, Running, entity, start_with};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Authentication, Right};
-
-fn basic(name: &str, password: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
-}
+use crate::common::{Client, Running, add_account, basic, entity, start_with};
+use pellucid_server::access::{Authentication, Right};
 
 /// A server with accounts that may read, write, and see the admin pages; each one's password is its
 /// name. It gives a token of the one that reads.
 fn guarded() -> (Running, String) {
     let mut token = String::new();
     let running = start_with(|options| {
-        let add = |name: &str, scope: &str, right| {
-            let mut account = AccountRecord::new(name)?;
-            account.set_password(name)?;
-            account.grants.set(scope, right).map_err(AccessError::Unacceptable)?;
-            let (_, text) = account.add_token("test", None, 0)?;
-            AccountFile::new(&options.data).change(|list| list.add(account))?;
-            Ok::<String, AccessError>(text)
-        };
-        token = add("reader", "table/entities", Right::Read).unwrap();
-        add("writer", "*", Right::Write).unwrap();
-        add("watcher", "admin", Right::Read).unwrap();
+        let add = |name: &str, scope, right| add_account(&options.data, name, &[(scope, right)]);
+        token = add("reader", "table/entities", Right::Read);
+        add("writer", "*", Right::Write);
+        add("watcher", "admin", Right::Read);
     });
     (running, token)
 }
@@ -205,14 +192,11 @@ fn accounts_that_change_on_the_disk_change_here() {
     let server = start_with(|options| data = Some(options.data.clone()));
     let mut client = server.client();
     assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
-    let mut account = AccountRecord::new("ada").unwrap();
-    account.set_password("secret").unwrap();
-    account.grants.set("*", Right::Write).unwrap();
-    AccountFile::new(&data.unwrap()).change(|list| list.add(account)).unwrap();
+    add_account(&data.unwrap(), "ada", &[("*", Right::Write)]);
     while client.get(&entity("a")).status != 401 {
         std::thread::yield_now();
     }
-    assert_eq!(status(&mut client, "GET", &entity("a"), &basic("ada", "secret")), 200);
+    assert_eq!(status(&mut client, "GET", &entity("a"), &basic("ada", "ada")), 200);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! `table=NAME`: several tables of entities in one store.
 
-use crate::common::{Client, entity, start, start_with};
+use crate::common::{Client, add_account, basic, entity, start, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
+use pellucid_server::access::Right;
 use serde_json::json;
 
 fn in_table(key: &str, table: &str) -> String {
@@ -12,10 +12,6 @@ fn in_table(key: &str, table: &str) -> String {
 
 fn make(client: &mut Client, table: &str) -> u16 {
     client.call("PUT", &format!("/v0/tables/{table}"), &[], b"").status
-}
-
-fn basic(name: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{name}:{name}")))
 }
 
 #[test]
@@ -88,21 +84,13 @@ fn no_name_reaches_a_table_of_the_servers_own() {
 #[test]
 fn a_table_is_for_those_who_have_a_right_to_it() {
     let server = start_with(|options| {
-        let file = AccountFile::new(&options.data);
-        let add = |name: &str, grants: &[(&str, Right)]| {
-            let mut account = AccountRecord::new(name)?;
-            account.set_password(name)?;
-            for (scope, right) in grants {
-                account.grants.set(scope, *right).map_err(AccessError::Unacceptable)?;
-            }
-            file.change(|list| list.add(account))
-        };
-        add("root", &[("*", Right::Write)]).unwrap();
-        add("guest", &[("table/open", Right::Write), ("table/shown", Right::Read)]).unwrap();
+        let add = |name: &str, grants: &[_]| add_account(&options.data, name, grants);
+        add("root", &[("*", Right::Write)]);
+        add("guest", &[("table/open", Right::Write), ("table/shown", Right::Read)]);
     });
     let mut client = server.client();
     let mut call = |who: &str, method: &str, target: &str| {
-        let authorization = basic(who);
+        let authorization = basic(who, who);
         client.call(method, target, &[("Authorization", &authorization)], b"x").status
     };
     for table in ["open", "shown", "secret"] {
@@ -125,7 +113,7 @@ fn a_table_is_for_those_who_have_a_right_to_it() {
     assert_eq!(call("guest", "GET", "/v0/changes?since=0&table=open"), 200);
     assert_eq!(call("guest", "PUT", "/v0/tables/other"), 403);
     assert_eq!(call("guest", "DELETE", "/v0/tables/shown"), 403);
-    let authorization = basic("guest");
+    let authorization = basic("guest", "guest");
     let listed = client.call("GET", "/v0/tables", &[("Authorization", &authorization)], b"");
     assert_eq!(listed.json(), json!({ "tables": ["open", "shown"] }));
 }

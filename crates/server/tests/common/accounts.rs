@@ -1,0 +1,28 @@
+//! Accounts for tests of who may do what.
+
+use std::path::Path;
+
+use pellucid_server::access::{AccountFile, AccountRecord, Right};
+
+/// An account without a password.
+pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord {
+    let mut account = AccountRecord::new(name).unwrap();
+    for (scope, right) in grants {
+        account.grants.set(scope, *right).unwrap();
+    }
+    account
+}
+
+/// Puts an account among those of the server at this folder; returns a token of it.
+pub(crate) fn enter(data: &Path, mut account: AccountRecord) -> String {
+    let (_, token) = account.add_token("test", None, 0).unwrap();
+    AccountFile::new(data).change(|list| list.add(account)).unwrap();
+    token
+}
+
+/// The same for an account whose password is its name.
+pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> String {
+    let mut account = account_of(name, grants);
+    account.set_password(name).unwrap();
+    enter(data, account)
+}
