@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, command_line, text};
 use pellucid_study::{
-    ClusterStudy, ClusterStudyOptions, ConnectionPool, ConnectionPoolOptions, Engine, EntityStudy,
-    EntityStudyOptions, MergeTree, MergeTreeOptions, RequestLife, RequestLifeOptions, Scale, Study,
-    StudyError, StudyRun, conduct, run_cluster_child, run_connection_pool_child, run_entity_child,
-    run_merge_tree_child, run_request_life_child, write,
+    ClusterStudyOptions, ConnectionPoolOptions, Engine, EntityStudyOptions, MergeTreeOptions,
+    RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct, run_cluster_child,
+    run_connection_pool_child, run_entity_child, run_merge_tree_child, run_request_life_child,
+    write,
 };
 
 use crate::Failure;
@@ -158,35 +158,35 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
     let study: Box<dyn Study> = match arguments.name {
         Name::Cluster => {
             let (seconds, data) = (arguments.seconds, arguments.data);
-            Box::new(ClusterStudy::new(ClusterStudyOptions { scale, seconds, data }))
+            Box::new(ClusterStudyOptions { scale, seconds, data })
         }
-        Name::ConnectionPool => Box::new(ConnectionPool::new(ConnectionPoolOptions {
+        Name::ConnectionPool => Box::new(ConnectionPoolOptions {
             scale,
             documents: arguments.documents,
             queries: arguments.queries,
             data: arguments.data,
-        })),
-        Name::Entity => Box::new(EntityStudy::new(EntityStudyOptions {
+        }),
+        Name::Entity => Box::new(EntityStudyOptions {
             scale,
             engines: engines(&arguments.engine)?,
             seconds: arguments.seconds,
             memory_bytes: arguments.memory.map(|size| size.0),
             data: arguments.data,
-        })),
-        Name::MergeTree => Box::new(MergeTree::new(MergeTreeOptions {
+        }),
+        Name::MergeTree => Box::new(MergeTreeOptions {
             scale,
             seconds: arguments.seconds,
             memory_bytes: arguments.memory.map(|size| size.0),
             data: arguments.data,
-        })),
-        Name::RequestLife => Box::new(RequestLife::new(RequestLifeOptions {
+        }),
+        Name::RequestLife => Box::new(RequestLifeOptions {
             scale,
             requests: arguments.requests,
             data: arguments.data,
-        })),
+        }),
     };
     let program = std::env::current_exe().map_err(Failure::work)?;
-    let child = [program.into(), "study".into(), study.name().into(), "--child".into()];
+    let child = [program.into(), "study".into(), study.about().name.into(), "--child".into()];
     let mut say = |line: &str| {
         if arguments.json { eprintln!("{line}") } else { println!("{line}") }
     };

@@ -32,12 +32,10 @@ mod served;
 mod spread;
 mod study;
 
-pub use cluster::{ClusterStudy, ClusterStudyOptions, run_child as run_cluster_child};
-pub use connection_pool::{
-    ConnectionPool, ConnectionPoolOptions, run_child as run_connection_pool_child,
-};
-pub use entity::{Engine, EntityStudy, EntityStudyOptions, run_child as run_entity_child};
+pub use cluster::{ClusterStudyOptions, run_child as run_cluster_child};
+pub use connection_pool::{ConnectionPoolOptions, run_child as run_connection_pool_child};
+pub use entity::{Engine, EntityStudyOptions, run_child as run_entity_child};
 pub use error::StudyError;
-pub use merge_tree::{MergeTree, MergeTreeOptions, run_child as run_merge_tree_child};
-pub use request_life::{RequestLife, RequestLifeOptions, run_child as run_request_life_child};
-pub use study::{Context, Outcome, Scale, Study, StudyRun, conduct, write};
+pub use merge_tree::{MergeTreeOptions, run_child as run_merge_tree_child};
+pub use request_life::{RequestLifeOptions, run_child as run_request_life_child};
+pub use study::{About, Context, Outcome, Scale, Study, StudyRun, conduct, write};

@@ -37,14 +37,21 @@ impl Scale {
     }
 }
 
-/// A study.
-pub trait Study {
+/// The words of a study.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
     /// The name on the command line, such as `merge-tree`; the files are called by it.
-    fn name(&self) -> &'static str;
+    pub name: &'static str,
     /// The name for people.
-    fn title(&self) -> &'static str;
+    pub title: &'static str,
     /// Its question, in a sentence or two.
-    fn question(&self) -> &'static str;
+    pub question: &'static str,
+}
+
+/// A study, as its options say.
+pub trait Study {
+    /// Its words.
+    fn about(&self) -> About;
     /// Its size.
     fn scale(&self) -> Scale;
     /// Does its steps ([`Context::step`]).
@@ -133,6 +140,7 @@ pub struct StudyRun<'a> {
 /// If a step fails.
 pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, StudyError> {
     let StudyRun { command, child, version, say } = run;
+    let About { name, title, question } = study.about();
     let mut context = Context { child, say, steps: Vec::new() };
     let outcome = study.run(&mut context)?;
     let clock = Clock::system();
@@ -143,9 +151,9 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Ok(StudyReport {
         schema: STUDY_SCHEMA.to_owned(),
-        name: study.name().to_owned(),
-        title: study.title().to_owned(),
-        question: study.question().to_owned(),
+        name: name.to_owned(),
+        title: title.to_owned(),
+        question: question.to_owned(),
         answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
         picture: outcome.picture,
         scale: study.scale().name().to_owned(),
@@ -188,14 +196,8 @@ mod tests {
     struct Counting;
 
     impl Study for Counting {
-        fn name(&self) -> &'static str {
-            "counting"
-        }
-        fn title(&self) -> &'static str {
-            "Counting"
-        }
-        fn question(&self) -> &'static str {
-            "How far?"
+        fn about(&self) -> About {
+            About { name: "counting", title: "Counting", question: "How far?" }
         }
         fn scale(&self) -> Scale {
             Scale::Quick

@@ -28,7 +28,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::Generator;
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Outcome, Scale, Study, answer};
 
 /// The objective that a rate has to keep to be held.
 const P99_HELD: &str = "20ms";
@@ -86,20 +86,6 @@ const ANSWERS: [&str; 4] = [
     "nodes_share_evenly",
 ];
 
-/// The study.
-#[derive(Debug)]
-pub struct ClusterStudy {
-    options: ClusterStudyOptions,
-}
-
-impl ClusterStudy {
-    /// The study with these options.
-    #[must_use]
-    pub fn new(options: ClusterStudyOptions) -> ClusterStudy {
-        ClusterStudy { options }
-    }
-}
-
 /// Takes the part of a node.
 ///
 /// # Errors
@@ -108,31 +94,28 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
     child::run(input, output)
 }
 
-impl Study for ClusterStudy {
-    fn name(&self) -> &'static str {
-        "cluster"
-    }
-
-    fn title(&self) -> &'static str {
-        "A sharded cluster"
-    }
-
-    fn question(&self) -> &'static str {
-        "What does it cost to ask a node for another's key, and where does the time go?"
+impl Study for ClusterStudyOptions {
+    fn about(&self) -> About {
+        About {
+            name: "cluster",
+            title: "A sharded cluster",
+            question: "What does it cost to ask a node for another's key, and where does the time \
+                       go?",
+        }
     }
 
     fn scale(&self) -> Scale {
-        self.options.scale
+        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let folder = make_folder(self.options.data.as_deref())?;
+        let folder = make_folder(self.data.as_deref())?;
         let program = context.child.clone();
         let binary = program
             .first()
             .cloned()
             .ok_or_else(|| StudyError::Step("it is not known how to start the load".to_owned()))?;
-        let options = &self.options;
+        let options = self;
         let mut nodes =
             context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
         let shares = context.step("Filling them", |_| nodes.fill(options.keys()))?;
@@ -307,7 +290,7 @@ fn highest(
     Ok(reached)
 }
 
-impl ClusterStudy {
+impl ClusterStudyOptions {
     fn outcome(&self, measured: &ClusterRun) -> Outcome {
         let setting = |name: &str, value: String| (name.to_owned(), value);
         let settings = vec![
@@ -315,14 +298,14 @@ impl ClusterStudy {
                 "nodes",
                 "3, each with one event loop, on one machine with the load".to_owned(),
             ),
-            setting("keys", self.options.keys().to_string()),
-            setting("keys that each load chooses from", self.options.keys_asked().to_string()),
+            setting("keys", self.keys().to_string()),
+            setting("keys that each load chooses from", self.keys_asked().to_string()),
             setting("bytes of a value", VALUE_BYTES.to_string()),
             setting("connections and threads of the load", format!("{CONNECTIONS}, {THREADS}")),
-            setting("time of each load", format!("{:.1} s", self.options.time().as_secs_f64())),
+            setting("time of each load", format!("{:.1} s", self.time().as_secs_f64())),
             setting(
                 "highest rates",
-                match self.options.scale {
+                match self.scale {
                     Scale::Quick => "of a closed loop".to_owned(),
                     _ => format!("by --find-max, with a p99 below {P99_HELD}"),
                 },

@@ -39,7 +39,7 @@ use crate::folder::make_folder;
 use crate::process::Process;
 use crate::profiled::Taken;
 use crate::served::Served;
-use crate::study::{Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Outcome, Scale, Study, answer};
 
 /// Queries that warm the client up before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
@@ -52,20 +52,6 @@ const IDS_MAX: u64 = 10_000;
 const ANSWERS: [&str; 5] =
     ["client_limit", "sockets_index", "sockets_missing", "sockets_scan", "unfinished"];
 
-/// The study.
-#[derive(Debug)]
-pub struct ConnectionPool {
-    options: ConnectionPoolOptions,
-}
-
-impl ConnectionPool {
-    /// The study with these options.
-    #[must_use]
-    pub fn new(options: ConnectionPoolOptions) -> ConnectionPool {
-        ConnectionPool { options }
-    }
-}
-
 /// Takes the part of a process that answers.
 ///
 /// # Errors
@@ -74,31 +60,27 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
     child::run(input, output)
 }
 
-impl Study for ConnectionPool {
-    fn name(&self) -> &'static str {
-        "connection-pool"
-    }
-
-    fn title(&self) -> &'static str {
-        "Connection pools"
-    }
-
-    fn question(&self) -> &'static str {
-        "What limits an application that asks many queries at a time: the sockets of its driver, \
-         the server, or its own thread?"
+impl Study for ConnectionPoolOptions {
+    fn about(&self) -> About {
+        About {
+            name: "connection-pool",
+            title: "Connection pools",
+            question: "What limits an application that asks many queries at a time: the sockets \
+                       of its driver, the server, or its own thread?",
+        }
     }
 
     fn scale(&self) -> Scale {
-        self.options.scale
+        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let documents = self.options.documents();
-        if documents == 0 || self.options.queries == Some(0) {
+        let documents = self.documents();
+        if documents == 0 || self.queries == Some(0) {
             let what = "--documents and --queries are at least 1";
             return Err(StudyError::Options(what.to_owned()));
         }
-        let folder = make_folder(self.options.data.as_deref())?;
+        let folder = make_folder(self.data.as_deref())?;
         let program = context.child.clone();
         let drivers = context.step("Installing the drivers", |_| Drivers::install())?;
         let data = folder.path().join("store");
@@ -121,7 +103,7 @@ impl Study for ConnectionPool {
                 context.step("Making the index", |_| make_index(address))?;
             }
             pellucid.profile(RECORDING_HERTZ)?;
-            bench.repeat(context, &self.options, access, &mut rows)?;
+            bench.repeat(context, self, access, &mut rows)?;
             let title = format!("Queries {}", access.title());
             profiles = profiles.and(pellucid.profiles()?.of(&title));
         }
@@ -130,18 +112,18 @@ impl Study for ConnectionPool {
         let servers = std::mem::replace(&mut bench.servers, servers);
         let ids = std::mem::replace(&mut bench.ids, missing);
         bench.documents = 0;
-        bench.repeat(context, &self.options, Access::Missing, &mut rows)?;
+        bench.repeat(context, self, Access::Missing, &mut rows)?;
         (bench.servers, bench.ids, bench.documents) = (servers, ids, 1);
         let more = context.step("Filling more nodes", |_| {
             more_nodes(&program, folder.path(), documents, &mut bench)
         })?;
-        let spread = bench.spread(context, &self.options)?;
+        let spread = bench.spread(context, self)?;
         bench.servers = more.limited.clone();
-        bench.repeat(context, &self.options, Access::Queue, &mut rows)?;
+        bench.repeat(context, self, Access::Queue, &mut rows)?;
         let Nodes { pellucid: nodes, trivial: bares, .. } = more;
         [bare, misser].into_iter().chain(bares).try_for_each(Process::stop)?;
         [pellucid].into_iter().chain(nodes).try_for_each(Served::stop)?;
-        let mut outcome = self.outcome(&rows, &spread);
+        let mut outcome = outcome(self, &rows, &spread);
         profiles.put_into(&mut outcome);
         Ok(outcome)
     }
@@ -312,56 +294,54 @@ fn told(row: &Row) -> String {
     )
 }
 
-impl ConnectionPool {
-    fn outcome(&self, rows: &[Row], spread: &[Row]) -> Outcome {
-        let mut settings = vec![("documents".to_owned(), self.options.documents().to_string())];
-        for access in ACCESSES {
-            let numbers = self.options.queries(access).into_iter().map(|number| number.to_string());
-            let numbers = numbers.collect::<Vec<_>>().join(", ");
-            let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
-            settings.push((format!("queries at a time, {}", access.title()), numbers));
-        }
-        let names = connections().map(|connection| connection.title());
-        settings.push(("connections".to_owned(), names.join("; ")));
-        let mut notes = vec![
-            "In the original the identifiers were random, so that no query found a document, and \
-             whether there was an index is not told."
+fn outcome(options: &ConnectionPoolOptions, rows: &[Row], spread: &[Row]) -> Outcome {
+    let mut settings = vec![("documents".to_owned(), options.documents().to_string())];
+    for access in ACCESSES {
+        let numbers = options.queries(access).into_iter().map(|number| number.to_string());
+        let numbers = numbers.collect::<Vec<_>>().join(", ");
+        let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
+        settings.push((format!("queries at a time, {}", access.title()), numbers));
+    }
+    let names = connections().map(|connection| connection.title());
+    settings.push(("connections".to_owned(), names.join("; ")));
+    let mut notes = vec![
+        "In the original the identifiers were random, so that no query found a document, and \
+         whether there was an index is not told."
+            .to_owned(),
+        "Client and servers share the machine, as they did not in the original: where it has \
+         few cores, the client's thread and the server take time from each other."
+            .to_owned(),
+        "The drivers are unmodified. Their requests carry `Prefer: timing`, so that the server \
+         gives its account of each; the bare server's answer has such a header too, which \
+         counts for nothing."
+            .to_owned(),
+        "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
+         other clients open theirs anew in each run, which their times contain."
+            .to_owned(),
+        "Profiles are those of the first server, over all rows with an index and over all \
+         without one."
+            .to_owned(),
+        "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
+         this machine, each of which has all documents: each can answer every query, as the \
+         coordinators of a cluster can."
+            .to_owned(),
+    ];
+    if options.scale != Scale::Full {
+        notes.push(
+            "Without an index every query reads the whole collection, so fewer are asked; \
+             --full asks as many as with an index."
                 .to_owned(),
-            "Client and servers share the machine, as they did not in the original: where it has \
-             few cores, the client's thread and the server take time from each other."
-                .to_owned(),
-            "The drivers are unmodified. Their requests carry `Prefer: timing`, so that the server \
-             gives its account of each; the bare server's answer has such a header too, which \
-             counts for nothing."
-                .to_owned(),
-            "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
-             other clients open theirs anew in each run, which their times contain."
-                .to_owned(),
-            "Profiles are those of the first server, over all rows with an index and over all \
-             without one."
-                .to_owned(),
-            "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
-             this machine, each of which has all documents: each can answer every query, as the \
-             coordinators of a cluster can."
-                .to_owned(),
-        ];
-        if self.options.scale != Scale::Full {
-            notes.push(
-                "Without an index every query reads the whole collection, so fewer are asked; \
-                 --full asks as many as with an index."
-                    .to_owned(),
-            );
-        }
-        let findings = conclusions::findings(rows, spread);
-        Outcome {
-            settings,
-            answer: answer(&findings, &ANSWERS),
-            picture: charts::picture(rows),
-            findings,
-            loads: rows.iter().chain(spread).flat_map(Row::judged).collect(),
-            sections: charts::sections(rows, spread),
-            notes,
-            profiles: Vec::new(),
-        }
+        );
+    }
+    let findings = conclusions::findings(rows, spread);
+    Outcome {
+        settings,
+        answer: answer(&findings, &ANSWERS),
+        picture: charts::picture(rows),
+        findings,
+        loads: rows.iter().chain(spread).flat_map(Row::judged).collect(),
+        sections: charts::sections(rows, spread),
+        notes,
+        profiles: Vec::new(),
     }
 }

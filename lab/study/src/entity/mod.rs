@@ -38,25 +38,11 @@ use crate::jobs::{Window, counts};
 use crate::proc::is_in_memory;
 use crate::profiled::Taken;
 use crate::served::serve;
-use crate::study::{Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Outcome, Scale, Study, answer};
 
 /// The findings that answer the question.
 const ANSWERS: [&str; 5] =
     ["put_rate", "get_rate", "jobs_make_the_tail", "put_processor_time", "get_processor_time"];
-
-/// The study.
-#[derive(Debug)]
-pub struct EntityStudy {
-    options: EntityStudyOptions,
-}
-
-impl EntityStudy {
-    /// The study with these options.
-    #[must_use]
-    pub fn new(options: EntityStudyOptions) -> EntityStudy {
-        EntityStudy { options }
-    }
-}
 
 /// Takes the part of a server.
 ///
@@ -66,27 +52,23 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
     serve(input, output, |plan: ServerPlan| Ok(plan.options()))
 }
 
-impl Study for EntityStudy {
-    fn name(&self) -> &'static str {
-        "entity"
-    }
-
-    fn title(&self) -> &'static str {
-        "Entities: an HTTP service over a key-value store"
-    }
-
-    fn question(&self) -> &'static str {
-        "How many PUTs and GETs a second does the service bear on one connection, where does their \
-         time go, and what do flushes and compactions do to it: on Pellucid's own engine, and on \
-         RocksDB, the engine of the original?"
+impl Study for EntityStudyOptions {
+    fn about(&self) -> About {
+        About {
+            name: "entity",
+            title: "Entities: an HTTP service over a key-value store",
+            question: "How many PUTs and GETs a second does the service bear on one connection, \
+                       where does their time go, and what do flushes and compactions do to it: on \
+                       Pellucid's own engine, and on RocksDB, the engine of the original?",
+        }
     }
 
     fn scale(&self) -> Scale {
-        self.options.scale
+        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let options = &self.options;
+        let options = self;
         options.check()?;
         let folder = make_folder(options.data.as_deref())?;
         let program = context.child.clone();
@@ -126,7 +108,7 @@ impl Study for EntityStudy {
         })?;
         let in_memory = is_in_memory(folder.path());
         context.step("Drawing the charts", |_| {
-            let mut outcome = self.outcome(measured, is_rested, in_memory);
+            let mut outcome = outcome(self, measured, is_rested, in_memory);
             outcome.notes.insert(0, repeated.note());
             Ok(outcome)
         })
@@ -201,70 +183,72 @@ fn stop<'a>(
     Ok(filling)
 }
 
-impl EntityStudy {
-    fn outcome(&self, mut measured: EntityRun, is_rested: bool, in_memory: bool) -> Outcome {
-        let options = &self.options;
-        let setting = |name: &str, value: String| (name.to_owned(), value);
-        let names: Vec<_> = measured.engines.iter().map(|engine| engine.name()).collect();
-        let settings = vec![
-            setting("Engines", names.join(", ")),
-            setting("Keys", options.keys().to_string()),
-            setting("Bytes of a value", VALUE_BYTES.to_string()),
-            setting("Connections of the load", "1".to_owned()),
-            setting("Seconds of each load", options.seconds().to_string()),
-            setting("Memory of a store", Unit::Bytes.show(options.memory_bytes() as f64)),
-            setting("Event loops of a server", "1".to_owned()),
-            setting(
-                "Highest rates",
-                match options.scale {
-                    Scale::Quick => "of a closed loop".to_owned(),
-                    _ => "by --find-max, with the 99th percentile of the original".to_owned(),
-                },
-            ),
-        ];
-        let mut notes = vec![
-            "Load and server share the machine; the original's was a notebook of its own, so rates \
-             and times there are of another machine, and a server in Java."
-                .to_owned(),
-            "The filled store of the original took 1.5 GB; its answers to GET had 159 bytes with \
-             their heads, so that its values were as long as those of its script, as here."
-                .to_owned(),
-        ];
-        if !is_rested {
-            notes.push(
-                "A store did not come to rest between two loads: a flush or compaction of the one \
-                 before ran into the next."
-                    .to_owned(),
-            );
-        }
-        if in_memory {
-            let note = "The stores are on a file system in memory; choose another with --data.";
-            notes.push(note.to_owned());
-        }
+fn outcome(
+    options: &EntityStudyOptions,
+    mut measured: EntityRun,
+    is_rested: bool,
+    in_memory: bool,
+) -> Outcome {
+    let setting = |name: &str, value: String| (name.to_owned(), value);
+    let names: Vec<_> = measured.engines.iter().map(|engine| engine.name()).collect();
+    let settings = vec![
+        setting("Engines", names.join(", ")),
+        setting("Keys", options.keys().to_string()),
+        setting("Bytes of a value", VALUE_BYTES.to_string()),
+        setting("Connections of the load", "1".to_owned()),
+        setting("Seconds of each load", options.seconds().to_string()),
+        setting("Memory of a store", Unit::Bytes.show(options.memory_bytes() as f64)),
+        setting("Event loops of a server", "1".to_owned()),
+        setting(
+            "Highest rates",
+            match options.scale {
+                Scale::Quick => "of a closed loop".to_owned(),
+                _ => "by --find-max, with the 99th percentile of the original".to_owned(),
+            },
+        ),
+    ];
+    let mut notes = vec![
+        "Load and server share the machine; the original's was a notebook of its own, so rates \
+         and times there are of another machine, and a server in Java."
+            .to_owned(),
+        "The filled store of the original took 1.5 GB; its answers to GET had 159 bytes with \
+         their heads, so that its values were as long as those of its script, as here."
+            .to_owned(),
+    ];
+    if !is_rested {
         notes.push(
-            "The profiles in full are those of the first run; shares of processor time are of all \
-             runs. Jitter and accounts are those of the first run, too."
+            "A store did not come to rest between two loads: a flush or compaction of the one \
+             before ran into the next."
                 .to_owned(),
         );
-        let findings = findings::of(&measured);
-        let mut outcome = Outcome {
-            settings,
-            answer: answer(&findings, &ANSWERS),
-            picture: Some(charts::picture(&measured)),
-            loads: measured
-                .rows
-                .iter()
-                .chain(&measured.overload)
-                .flat_map(|row| [row.closed.clone(), row.judged.clone()])
-                .collect(),
-            sections: charts::sections(&measured),
-            findings,
-            profiles: Vec::new(),
-            notes,
-        };
-        let first = measured.rows.iter_mut().filter(|row| row.judged.run == 1);
-        let taken = first.map(|row| std::mem::take(&mut row.profiles));
-        taken.fold(Taken::default(), Taken::and).put_into(&mut outcome);
-        outcome
     }
+    if in_memory {
+        let note = "The stores are on a file system in memory; choose another with --data.";
+        notes.push(note.to_owned());
+    }
+    notes.push(
+        "The profiles in full are those of the first run; shares of processor time are of all \
+         runs. Jitter and accounts are those of the first run, too."
+            .to_owned(),
+    );
+    let findings = findings::of(&measured);
+    let mut outcome = Outcome {
+        settings,
+        answer: answer(&findings, &ANSWERS),
+        picture: Some(charts::picture(&measured)),
+        loads: measured
+            .rows
+            .iter()
+            .chain(&measured.overload)
+            .flat_map(|row| [row.closed.clone(), row.judged.clone()])
+            .collect(),
+        sections: charts::sections(&measured),
+        findings,
+        profiles: Vec::new(),
+        notes,
+    };
+    let first = measured.rows.iter_mut().filter(|row| row.judged.run == 1);
+    let taken = first.map(|row| std::mem::take(&mut row.profiles));
+    taken.fold(Taken::default(), Taken::and).put_into(&mut outcome);
+    outcome
 }

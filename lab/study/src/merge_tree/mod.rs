@@ -36,7 +36,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
-use crate::study::{Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Outcome, Scale, Study, answer};
 
 /// The interval of a run's news on its progress.
 const TOLD_PARTS: u64 = 10;
@@ -48,41 +48,24 @@ const HELD_SHARE: f64 = 0.95;
 const ANSWERS: [&str; 5] =
     ["get_body_share", "head_time_stable", "put_ledger_cache", "filter_exits", "merge_share"];
 
-/// The study.
-#[derive(Debug)]
-pub struct MergeTree {
-    options: MergeTreeOptions,
-}
-
-impl MergeTree {
-    /// The study with these options.
-    #[must_use]
-    pub fn new(options: MergeTreeOptions) -> MergeTree {
-        MergeTree { options }
-    }
-}
-
-impl Study for MergeTree {
-    fn name(&self) -> &'static str {
-        "merge-tree"
-    }
-
-    fn title(&self) -> &'static str {
-        "Merge tree: a breakdown of latency"
-    }
-
-    fn question(&self) -> &'static str {
-        "Where does the time of GET, PUT and HEAD go in a store made of a journal and a merge \
-         tree, what changes once it outgrows the page cache, and what does merging cost?"
+impl Study for MergeTreeOptions {
+    fn about(&self) -> About {
+        About {
+            name: "merge-tree",
+            title: "Merge tree: a breakdown of latency",
+            question: "Where does the time of GET, PUT and HEAD go in a store made of a journal \
+                       and a merge tree, what changes once it outgrows the page cache, and what \
+                       does merging cost?",
+        }
     }
 
     fn scale(&self) -> Scale {
-        self.options.scale
+        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let folder = make_folder(self.options.data.as_deref())?;
-        let plan = Plan::of(&self.options, folder.path().join("store"))?;
+        let folder = make_folder(self.data.as_deref())?;
+        let plan = Plan::of(self, folder.path().join("store"))?;
         check_room(&plan, folder.path())?;
         let mut notes = Vec::new();
         if is_in_memory(folder.path()) {
@@ -94,7 +77,7 @@ impl Study for MergeTree {
         }
         let child = context.child.clone();
         let mut recordings = Vec::new();
-        let repeated = self.options.scale.repeats().of_long_runs().run(|round| {
+        let repeated = self.scale.repeats().of_long_runs().run(|round| {
             let name = format!("Run {}: loading a store for {} s", round + 1, plan.seconds);
             recordings.push(context.step(&name, |say| record(&child, &plan, say))?);
             let left = std::fs::remove_dir_all(&plan.data);

@@ -28,24 +28,10 @@ use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYT
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::profiled::Taken;
-use crate::study::{Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Outcome, Scale, Study, answer};
 
 /// The findings that answer the question: the total, its largest part, and what adds to it.
 const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
-
-/// The study.
-#[derive(Debug)]
-pub struct RequestLife {
-    options: RequestLifeOptions,
-}
-
-impl RequestLife {
-    /// The study with these options.
-    #[must_use]
-    pub fn new(options: RequestLifeOptions) -> RequestLife {
-        RequestLife { options }
-    }
-}
 
 /// Takes the part of the process that is measured.
 ///
@@ -55,32 +41,29 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
     child::run(input, output)
 }
 
-impl Study for RequestLife {
-    fn name(&self) -> &'static str {
-        "request-life"
-    }
-
-    fn title(&self) -> &'static str {
-        "The life of a request"
-    }
-
-    fn question(&self) -> &'static str {
-        "Where does the time of a request go in the server, from the moment when it has been read \
-         until its response is written, and what do TLS, HTTP/2, the store and hand-overs add?"
+impl Study for RequestLifeOptions {
+    fn about(&self) -> About {
+        About {
+            name: "request-life",
+            title: "The life of a request",
+            question: "Where does the time of a request go in the server, from the moment when it \
+                       has been read until its response is written, and what do TLS, HTTP/2, the \
+                       store and hand-overs add?",
+        }
     }
 
     fn scale(&self) -> Scale {
-        self.options.scale
+        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
-        let requests = self.options.requests();
+        let requests = self.requests();
         if requests == 0 {
             return Err(StudyError::Options("--requests is at least 1".to_owned()));
         }
-        let folder = make_folder(self.options.data.as_deref())?;
+        let folder = make_folder(self.data.as_deref())?;
         let (mut rounds, mut profiles) = (Vec::<Vec<RunFigures>>::new(), None);
-        let repeated = self.options.scale.repeats().run(|round| {
+        let repeated = self.scale.repeats().run(|round| {
             // Findings are about what is handed over by need; the other ways are run once.
             let hand_overs = if round == 0 { &HAND_OVERS[..] } else { &HAND_OVERS[..1] };
             let mut runs = Vec::new();
