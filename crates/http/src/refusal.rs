@@ -12,8 +12,8 @@ pub struct Denial {
 }
 
 /// The reason for which the transport refuses a request. The connection is closed after each of
-/// them but those that [`Refusal::keeps_connection`], because what follows on it can no longer be
-/// told apart from the refused.
+/// them but [`Refusal::Overloaded`] and [`Refusal::ResponseTooLarge`], because what follows on it
+/// can no longer be told apart from the refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.
@@ -85,12 +85,6 @@ impl Refusal {
             Refusal::Overloaded | Refusal::BodiesFull(_) | Refusal::ResponseTooLarge => 503,
             Refusal::Failed => 500,
         }
-    }
-
-    /// True if the connection can be used on.
-    #[must_use]
-    pub fn keeps_connection(&self) -> bool {
-        matches!(self, Refusal::Overloaded | Refusal::ResponseTooLarge)
     }
 
     /// After how many seconds the same may be asked again, if that may be.

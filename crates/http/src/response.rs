@@ -420,12 +420,6 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Closes the connection once this response is out.
-    pub fn close_connection(&mut self) {
-        assert_ne!(self.state, State::Finished, "the headers still have to say so");
-        self.manner.keep_alive = false;
-    }
-
     fn end_headers(&mut self) {
         assert_eq!(self.state, State::Headers, "a response is finished once");
         self.state = State::Finished;
