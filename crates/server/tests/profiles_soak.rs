@@ -10,22 +10,22 @@
 mod common;
 
 use std::alloc::System;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use common::{Running, entity, request, start_with};
+use common::tls::{self, TlsClient, client_config};
+use common::{Running, entity, start_with};
 use pellucid_io::SeededRandom;
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
 use pellucid_server::TlsFiles;
 use pellucid_thread::{HOLDERS_ONE_IN, WAIT_SAMPLE_NS, set_holder_sampling, set_wait_sampling};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
 #[global_allocator]
@@ -42,8 +42,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ROUNDS: u64 = 50;
 const CLIENTS: u64 = 3;
 const KEYS: u64 = 30_000;
-
-type Client = StreamOwned<ClientConnection, TcpStream>;
 
 /// A folder with a pair for `localhost`, `first.pem` and `first-key.pem`, and its authority,
 /// `first-ca.pem`. They are made when they are first asked for, and gone with the folder.
@@ -65,56 +63,28 @@ fn pair(name: &str) -> PathBuf {
     FILES.path().join(name)
 }
 
-fn client_config() -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pair("first-ca.pem")).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_protocol_versions(rustls::ALL_VERSIONS).unwrap();
-    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+fn config() -> Arc<ClientConfig> {
+    client_config(CertificateDer::from_pem_file(pair("first-ca.pem")).unwrap())
 }
 
-fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Client {
-    let name = ServerName::try_from("localhost").unwrap();
-    let session = ClientConnection::new(Arc::clone(config), name).unwrap();
-    let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    StreamOwned::new(session, socket)
-}
-
-/// Sends a request; returns the status and the body, which has a `Content-Length`.
-fn ask(client: &mut Client, method: &str, target: &str, body: &[u8]) -> (u16, Vec<u8>) {
-    client.write_all(&request(method, target, &[], body)).unwrap();
-    client.flush().unwrap();
-    let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        if let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") {
-            let head = std::str::from_utf8(&answer[..end]).unwrap();
-            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            let length: usize = length.map_or(0, |length| length.parse().unwrap());
-            if answer.len() >= end + 4 + length {
-                let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-                return (status, answer[end + 4..].to_vec());
-            }
-        }
-        let count = client.read(&mut piece).unwrap();
-        assert!(count > 0, "the server hung up on {method} {target}");
-        answer.extend_from_slice(&piece[..count]);
-    }
+fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
+    let client = tls::connect(address, config);
+    client.socket.sock.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
 }
 
 /// Puts and gets, on a new connection now and then, until it is over; counts the rounds.
 fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64) {
-    let (config, value) = (client_config(), vec![b'v'; 700]);
+    let (config, value) = (config(), vec![b'v'; 700]);
     let mut random = SeededRandom::new(seed);
     while !is_over.load(Ordering::Relaxed) {
         let mut client = connect(address, &config);
         for _ in 0..ROUNDS {
             let target = entity(format!("k{}", random.below(KEYS)));
-            let (status, _) = ask(&mut client, "PUT", &target, &value);
-            assert!(matches!(status, 200 | 201), "{status}");
-            let (status, body) = ask(&mut client, "GET", &target, b"");
-            assert!(status == 200 && body == value, "{status}");
+            let put = client.put(&target, &value).status;
+            assert!(matches!(put, 200 | 201), "{put}");
+            let answer = client.get(&target);
+            assert!(answer.status == 200 && answer.body == value, "{}", answer.status);
             rounds.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -122,7 +92,7 @@ fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64
 
 /// Takes each profile in each form, again and again; returns how many.
 fn take_profiles(address: SocketAddr, until: Instant, running: &Running) -> u64 {
-    let config = client_config();
+    let config = config();
     let mut taken = 0;
     while taken == 0 || Instant::now() < until || !has_merged(address, &config) {
         assert!(Instant::now() < until + PATIENCE, "there were no flushes and merges");
@@ -131,11 +101,11 @@ fn take_profiles(address: SocketAddr, until: Instant, running: &Running) -> u64 
                 let mut client = connect(address, &config);
                 let more = if name == "profile" { "&seconds=0.5&hz=990" } else { "" };
                 let target = format!("/debug/pprof/{name}?format={format}{more}");
-                let (status, body) = ask(&mut client, "GET", &target, b"");
-                let text = String::from_utf8_lossy(&body);
-                assert_eq!(status, 200, "{target}: {text}");
+                let answer = client.get(&target);
+                let text = String::from_utf8_lossy(&answer.body);
+                assert_eq!(answer.status, 200, "{target}: {text}");
                 // Where nobody waited for a lock, there are no stacks.
-                assert!(!body.is_empty() || format == "folded", "{target}");
+                assert!(!answer.body.is_empty() || format == "folded", "{target}");
                 taken += 1;
             }
             if Instant::now() >= until && taken >= 10 {
@@ -149,9 +119,7 @@ fn take_profiles(address: SocketAddr, until: Instant, running: &Running) -> u64 
 
 /// Whether memtables were flushed and tables merged.
 fn has_merged(address: SocketAddr, config: &Arc<ClientConfig>) -> bool {
-    let (status, body) = ask(&mut connect(address, config), "GET", "/_admin/engine", b"");
-    assert_eq!(status, 200);
-    let engine: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let engine = connect(address, config).get("/_admin/engine").json();
     let runs = |of: &serde_json::Value| of["runs"].as_u64().unwrap_or(0);
     let merges = engine["background"]["compactions"].as_array().unwrap();
     runs(&engine["background"]["flush"]) > 0 && merges.iter().any(|merge| runs(merge) > 0)

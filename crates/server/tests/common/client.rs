@@ -15,8 +15,8 @@ use base64::engine::general_purpose::STANDARD;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
-pub(crate) struct Client {
-    pub(crate) socket: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) socket: S,
     unread: Vec<u8>,
 }
 
@@ -113,6 +113,13 @@ impl Client {
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { socket, unread: Vec::new() })
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// The same over a stream that is made of this one.
+    pub(crate) fn map_socket<T>(self, make: impl FnOnce(S) -> T) -> Client<T> {
+        Client { socket: make(self.socket), unread: self.unread }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {

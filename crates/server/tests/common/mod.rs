@@ -9,6 +9,7 @@ pub(crate) mod histories;
 pub(crate) mod nodes;
 pub(crate) mod peer;
 pub(crate) mod stores;
+pub(crate) mod tls;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,17 +1,14 @@
 //! Cryptography and compression as parts of their phases, in every view of a request that has them.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Running, entity, request, start_with};
+use crate::common::tls::{client_config, connect};
+use crate::common::{entity, start_with};
 use pellucid_account::Snapshot;
 use pellucid_server::{Export, TlsFiles};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,58 +17,7 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const PARTS: [(&str, &str); 3] =
     [("decrypt", "receive"), ("compress", "encode"), ("encrypt", "write")];
 
-/// One connection over TLS.
-struct Client(StreamOwned<ClientConnection, TcpStream>);
-
-impl Client {
-    fn connect(running: &Running, certificate: &str) -> Client {
-        let mut roots = RootCertStore::empty();
-        let certificate = rustls::pki_types::CertificateDer::from_pem_slice(certificate.as_bytes());
-        roots.add(certificate.unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_protocol_versions(rustls::ALL_VERSIONS).unwrap();
-        let config = builder.with_root_certificates(roots).with_no_client_auth();
-        let name = ServerName::try_from("localhost").unwrap();
-        let session = ClientConnection::new(Arc::new(config), name).unwrap();
-        let socket = TcpStream::connect(running.address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Client(StreamOwned::new(session, socket))
-    }
-
-    /// Sends a request; returns head and body of its answer, which has a `Content-Length`.
-    fn call(
-        &mut self,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &[u8],
-    ) -> (String, Vec<u8>) {
-        self.0.write_all(&request(method, target, headers, body)).unwrap();
-        self.0.flush().unwrap();
-        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-        loop {
-            if let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") {
-                let head = std::str::from_utf8(&answer[..end]).unwrap().to_owned();
-                let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-                let length: usize = length.map_or(0, |length| length.parse().unwrap());
-                if answer.len() >= end + 4 + length {
-                    return (head, answer[end + 4..].to_vec());
-                }
-            }
-            let count = self.0.read(&mut piece).unwrap();
-            assert!(count > 0, "the server hung up on {method} {target}");
-            answer.extend_from_slice(&piece[..count]);
-        }
-    }
-
-    fn json(&mut self, target: &str) -> Value {
-        serde_json::from_slice(&self.call("GET", target, &[], b"").1).unwrap()
-    }
-}
-
-fn check_server_timing(head: &str) {
-    let timing = head.lines().find_map(|line| line.strip_prefix("Server-Timing: ")).unwrap();
+fn check_server_timing(timing: &str) {
     let metrics: Vec<(&str, f64)> = timing
         .split(", ")
         .map(|metric| metric.split_once(";dur=").unwrap())
@@ -161,26 +107,27 @@ fn every_view_has_the_parts_of_the_transport() {
         options.slow_request = Duration::from_nanos(1);
         options.export = Some(Export::to(&url, None).unwrap());
     });
-    let mut client = Client::connect(&running, &pem);
+    let authority = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut client = connect(running.address, &client_config(authority));
     let value = b"the same words again and again, ".repeat(500);
     client.call("PUT", &entity("k"), &[], &value);
     let asks = [("Accept-Encoding", "gzip"), ("Prefer", "timing"), ("traceparent", TRACE)];
-    let (head, body) = client.call("GET", &entity("k"), &asks, b"");
-    assert!(head.contains("\r\nContent-Encoding: gzip") && body.len() < value.len() / 10);
-    check_server_timing(&head);
+    let answer = client.call("GET", &entity("k"), &asks, b"");
+    assert_eq!(answer.header("Content-Encoding"), Some("gzip"));
+    assert!(answer.body.len() < value.len() / 10);
+    check_server_timing(answer.header("Server-Timing").unwrap());
 
     check_spans(&received.recv_timeout(Duration::from_secs(20)).unwrap().1);
-    check_account(&serde_json::from_value(client.json("/_admin/account")).unwrap());
-    let parts = check_slow(&client.json("/_admin/slow?operation=entity_get"));
-    check_trace(&client.json("/_admin/trace?seconds=60"));
-    let (_, metrics) = client.call("GET", "/metrics", &[], b"");
-    let metrics = String::from_utf8(metrics).unwrap();
+    check_account(&serde_json::from_value(client.get("/_admin/account").json()).unwrap());
+    let parts = check_slow(&client.get("/_admin/slow?operation=entity_get").json());
+    check_trace(&client.get("/_admin/trace?seconds=60").json());
+    let metrics = client.get("/metrics");
     for (part, phase) in PARTS.into_iter().chain([("ledger", "execute")]) {
         let labels = format!(
             "pellucid_request_part_duration_seconds_count{{operation=\"entity_get\",\
              outcome=\"ok\",phase=\"{phase}\",part=\"{part}\"}} 1\n"
         );
-        assert!(metrics.contains(&labels), "{labels}");
+        assert!(metrics.text().contains(&labels), "{labels}");
     }
     let lines = running.log.lock().unwrap();
     let line = lines.iter().find(|line| line.contains("operation=\"entity_get\"")).unwrap();
