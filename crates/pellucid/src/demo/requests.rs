@@ -12,6 +12,9 @@ pub(crate) const VALUE_BYTES: usize = 250;
 /// A prime above any number of keys: stepping by it visits every key once, in scattered order.
 const STRIDE: u64 = 2_654_435_761;
 
+/// The seed of the keys, so that every demo asks for the same ones.
+const SEED: u64 = 1;
+
 /// The requests that a load consists of.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
@@ -32,11 +35,10 @@ pub(crate) struct DemoRequests {
 
 impl RequestSources for DemoRequests {
     fn source(&self, share: ThreadShare) -> Box<dyn RequestSource> {
-        let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(share.thread as u64 + 1);
         Box::new(Source {
             kind: self.kind.clone(),
             keys: self.keys,
-            random: SeededRandom::new(seed),
+            random: SeededRandom::of_stream(SEED, share.thread as u64),
             next: share.first_request,
             after_key: after_key(&self.kind, &self.host),
         })
@@ -98,6 +100,21 @@ mod tests {
             visited.sort_unstable();
             assert!(visited.into_iter().eq(1..=keys));
         }
+    }
+
+    /// Each thread drew the keys of the one before it, a request later.
+    #[test]
+    fn threads_draw_keys_of_their_own() {
+        let drawn = |thread| {
+            let share = ThreadShare { thread, threads: 2, first_request: 0, requests: None };
+            let requests = DemoRequests { kind: Kind::Get, keys: 1 << 40, host: "h".to_owned() };
+            let (mut source, mut out) = (requests.source(share), Vec::new());
+            (0..20).for_each(|_| source.next(&mut out));
+            String::from_utf8(out).unwrap()
+        };
+        let (one, other) = (drawn(0), drawn(1));
+        let lines = other.lines().filter(|line| line.starts_with("GET "));
+        assert_eq!(lines.inspect(|line| assert!(!one.contains(line), "{line}")).count(), 20);
     }
 
     #[test]
