@@ -32,6 +32,8 @@ use pellucid_thread::{Condvar, Mutex, simulation, spawn};
 
 /// Seeds of a run of the tests.
 const SEEDS: u64 = 60;
+/// A long run says how far it is after so many seeds.
+const PROGRESS_SEEDS: u64 = 500;
 /// Threads that write.
 const WRITERS: u64 = 3;
 /// Batches of a writer, and the number of calls to the files at one of which they are cut off: a
@@ -613,6 +615,9 @@ fn run_seeds(parity: u64) {
     let mut sums = Counts::default();
     for seed in seeds.filter(|seed| seed % 2 == parity) {
         sums.add(&run_seed(seed));
+        if sums.seeds.is_multiple_of(PROGRESS_SEEDS) {
+            println!("{sums:?}");
+        }
     }
     println!("{sums:?}");
     if sums.seeds >= SEEDS / 2 {

@@ -3,9 +3,17 @@
 /// The longest line of framing: a size with its extensions, or all trailers.
 pub const CHUNK_LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// A place at which the bytes are no chunked body.
+/// Digits of a size: no chunk is longer.
+const SIZE_DIGITS_MAX: usize = 16;
+
+/// The reason why the bytes are no chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadChunk;
+pub enum BadChunk {
+    /// They break the rules of the framing.
+    Malformed,
+    /// The size of a chunk is beyond all bounds.
+    TooLong,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expecting {
@@ -72,7 +80,7 @@ impl Chunked {
     fn take_framing(&mut self, byte: u8) -> Result<(), BadChunk> {
         self.line_bytes += 1;
         if self.line_bytes > CHUNK_LINE_BYTES_MAX {
-            return Err(BadChunk);
+            return Err(BadChunk::Malformed);
         }
         self.expecting = match (self.expecting, byte) {
             (Expecting::FirstDigit | Expecting::Size, byte) if byte.is_ascii_hexdigit() => {
@@ -94,15 +102,17 @@ impl Chunked {
             }
             (Expecting::TrailerLineFeed, b'\n') => Expecting::TrailerStart,
             (Expecting::LastLineFeed, b'\n') => Expecting::Nothing,
-            _ => return Err(BadChunk),
+            _ => return Err(BadChunk::Malformed),
         };
         Ok(())
     }
 
     fn take_digit(&mut self, byte: u8) -> Result<Expecting, BadChunk> {
-        let digit = char::from(byte).to_digit(16).ok_or(BadChunk)?;
-        let size = self.remaining.checked_mul(16).ok_or(BadChunk)?;
-        self.remaining = size + u64::from(digit);
+        if self.line_bytes > SIZE_DIGITS_MAX {
+            return Err(BadChunk::TooLong);
+        }
+        let digit = char::from(byte).to_digit(16).ok_or(BadChunk::Malformed)?;
+        self.remaining = self.remaining << 4 | u64::from(digit);
         Ok(Expecting::Size)
     }
 
@@ -148,13 +158,15 @@ mod tests {
             b"4\r\nWiki\n",
             b"0\r\n\n",
             b";\r\n",
-            b"10000000000000000\r\n",
         ] {
-            assert_eq!(decode(text), Err(BadChunk), "{text:?}");
+            assert_eq!(decode(text), Err(BadChunk::Malformed), "{text:?}");
+        }
+        for text in [&b"10000000000000000\r\n"[..], b"00000000000000001\r\n"] {
+            assert_eq!(decode(text), Err(BadChunk::TooLong), "{text:?}");
         }
         for begin in ["1;", "0\r\nX: "] {
             let endless = [begin.as_bytes(), &[b'x'; CHUNK_LINE_BYTES_MAX]].concat();
-            assert_eq!(decode(&endless), Err(BadChunk));
+            assert_eq!(decode(&endless), Err(BadChunk::Malformed));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Takes a body out of its chunks as they come in, up to the length that it may have.
 
-use pellucid_client::http::Chunked;
+use pellucid_client::http::{BadChunk, Chunked};
 
 use crate::refusal::Refusal;
 
@@ -45,8 +45,10 @@ impl ChunkedDecoder {
         let mut at = 0;
         while at < bytes.len() && !self.is_complete() {
             let step = self.framing.step(&bytes[at..]);
-            let malformed = Refusal::Malformed("the chunked body is malformed");
-            let (taken, is_data) = step.map_err(|_| malformed)?;
+            let (taken, is_data) = step.map_err(|bad| match bad {
+                BadChunk::Malformed => Refusal::Malformed("the chunked body is malformed"),
+                BadChunk::TooLong => Refusal::BodyTooLarge(self.body_bytes_max),
+            })?;
             if is_data {
                 self.body.extend_from_slice(&bytes[at..at + taken]);
             }
