@@ -193,7 +193,10 @@ impl Store for EmbeddedStore {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written> {
-        self.write_noted(table, operations, &[], acknowledgement, timeline)
+        if self.hand_over == HandOver::Always {
+            return self.write_noted(table, operations, &[], acknowledgement, timeline);
+        }
+        write(&self.engine, self.clock, table, (operations, &[]), acknowledgement, timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {

@@ -13,6 +13,7 @@ use crate::definition::TableOptions;
 use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::Result;
 use crate::index::IndexScan;
+use crate::ledger::NEWEST;
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::options::{Acknowledgement, EngineOptions};
@@ -192,7 +193,9 @@ impl Engine {
         mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Result<Read<Object>> {
-        self.store.reader.get_newest(table, key, mode, timeline)
+        let reader = &self.store.reader;
+        let get = |mode, of: &mut Timeline| reader.get(table, key, NEWEST, mode, of);
+        reader.in_mode(mode, timeline, get)
     }
 
     /// All facts of `key` but its value, if it is there. The journal is not touched.
@@ -217,7 +220,9 @@ impl Engine {
         mode: ReadMode,
         timeline: &mut Timeline,
     ) -> Result<Read<Head>> {
-        self.store.reader.head_newest(table, key, mode, timeline)
+        let reader = &self.store.reader;
+        let head = |mode, of: &mut Timeline| reader.head(table, key, NEWEST, mode, of);
+        reader.in_mode(mode, timeline, head)
     }
 
     /// Has `reads` make reads that belong together on a thread that must not wait, in the mode that

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::header_form::HeaderForm;
 use crate::journal::SegmentSet;
-use crate::ledger::{Answer, FoundEntry, Ledger, NEWEST, Records};
+use crate::ledger::{Answer, FoundEntry, Ledger, Records};
 use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::read_mode::{Read, ReadMode};
@@ -46,30 +46,6 @@ impl Reader {
         Reader { ledger, segments, time, clock }
     }
 
-    /// The newest object of `key`.
-    #[inline]
-    pub(crate) fn get_newest(
-        &self,
-        table: TableId,
-        key: &[u8],
-        mode: ReadMode,
-        timeline: &mut Timeline,
-    ) -> Result<Read<Object>> {
-        self.in_mode(mode, timeline, |mode, timeline| self.get(table, key, NEWEST, mode, timeline))
-    }
-
-    /// The newest head of `key`.
-    #[inline]
-    pub(crate) fn head_newest(
-        &self,
-        table: TableId,
-        key: &[u8],
-        mode: ReadMode,
-        timeline: &mut Timeline,
-    ) -> Result<Read<Head>> {
-        self.in_mode(mode, timeline, |mode, timeline| self.head(table, key, NEWEST, mode, timeline))
-    }
-
     /// True if records had to be fetched from the medium of late.
     pub(crate) fn is_slow(&self) -> bool {
         self.segments.medium().are_slow()
@@ -93,7 +69,7 @@ impl Reader {
 
     /// Makes a read in `mode`: whether its pages are in memory is asked only while reads are slow.
     #[inline]
-    fn in_mode<T>(
+    pub(crate) fn in_mode<T>(
         &self,
         mode: ReadMode,
         timeline: &mut Timeline,

@@ -380,10 +380,9 @@ impl Writer {
                 compression,
                 value,
             };
-            let sequence = journal.append(record);
+            let sequence = journal.append(record)?;
             assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
         }
-        journal.complete_batch()?;
         Ok(first)
     }
 

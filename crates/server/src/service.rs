@@ -206,7 +206,8 @@ impl Api {
         }
     }
 
-    /// Serves a request that the gate lets through.
+    /// Serves a request that the gate lets through: has its handler called, and answers as that
+    /// says.
     fn serve(
         &mut self,
         judged: Judged,
@@ -219,14 +220,24 @@ impl Api {
             Judged::Answered(answer) => Ok(answer),
             Judged::Admitted(caller) => {
                 self.caller = caller;
-                self.dispatch(target, request, exchange)
+                match target.route.handler {
+                    Handler::Entity => self.entity(target.route, request, exchange),
+                    _ => self.dispatch(target, request, exchange),
+                }
             }
         };
-        self.settle_answer(answer, response, exchange)
+        match answer {
+            Ok(Answer::Reply(reply)) => self.finish(Ok(reply), response, exchange),
+            Err(failure) => self.finish(Err(failure), response, exchange),
+            Ok(Answer::Pending(begin)) => {
+                begin(exchange);
+                Handled::Later
+            }
+            Ok(Answer::Away) => Handled::Later,
+        }
     }
 
-    /// Calls the handler of a route.
-    #[inline]
+    /// Calls the handler of a route to anything but one entity.
     fn dispatch(
         &mut self,
         target: &mut Target<'_>,
@@ -235,7 +246,6 @@ impl Api {
     ) -> Handling {
         let operation = target.route.operation;
         match target.route.handler {
-            Handler::Entity => return self.entity(target.route, request, exchange),
             Handler::Documents(_) if !self.lacks_documents(target.route) => {
                 let (api, caller) = (&self.documents, &self.caller);
                 return Ok(documents::call(api, target, request, caller, exchange));
@@ -374,24 +384,6 @@ impl Api {
         match self.peers.forward_batch(&entries, request, exchange)? {
             Some(answer) => Ok(answer),
             None => self.entities.batch(&entries, request, exchange.timeline),
-        }
-    }
-
-    /// Answers as a handler says.
-    fn settle_answer(
-        &mut self,
-        answer: Handling,
-        response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
-        match answer {
-            Ok(Answer::Reply(reply)) => self.finish(Ok(reply), response, exchange),
-            Err(failure) => self.finish(Err(failure), response, exchange),
-            Ok(Answer::Pending(begin)) => {
-                begin(exchange);
-                Handled::Later
-            }
-            Ok(Answer::Away) => Handled::Later,
         }
     }
 

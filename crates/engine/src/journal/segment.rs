@@ -17,9 +17,9 @@ use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
-use crate::ledger::{self, CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
+use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
-use crate::object::{Head, Value};
+use crate::object::Value;
 
 /// The folder of the journal's segments within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -424,28 +424,6 @@ impl Segment {
         let base = self.shared.map.pointer() as usize;
         let value_offset = record.value.as_ptr() as usize - base;
         Ok(self.shared.map.value(value_offset, record.value.len()))
-    }
-
-    /// The head and the value of the record at `offset`, if it is sound, has `sequence` and puts
-    /// `key`.
-    #[inline]
-    pub(super) fn read_if_of(
-        &self,
-        offset: u64,
-        sequence: u64,
-        key: &[u8],
-    ) -> Option<(Head, Value)> {
-        let record = self.record_at(offset).ok().filter(|record| record.puts(sequence, key))?;
-        let value_length = record.value_length() as u32;
-        let value = self.value_of(&record, offset).ok()?;
-        let head = Head {
-            sequence,
-            written_at_ms: record.written_at_ms,
-            expires_at_ms: record.expires_at_ms,
-            value_length,
-            metadata: ledger::Head::new(record.head).into(),
-        };
-        Some((head, value))
     }
 
     /// True if these bytes are in memory.

@@ -13,7 +13,7 @@ use super::record::Record;
 use super::segment::Segment;
 use super::steps::TimedRead;
 use crate::error::{Error, Result};
-use crate::ledger::SegmentFacts;
+use crate::ledger::{self, SegmentFacts};
 use crate::object::{Head, Value};
 use crate::read_mode::ReadMode;
 use crate::tally::Counting;
@@ -282,11 +282,20 @@ impl SegmentSet {
         let length = segment.usual_length();
         let timed = steps.map(|it| TimedRead::begin(it, segment, (offset, length)));
         segment.prefetch(offset as usize, length);
-        let found = segment.read_if_of(offset, sequence, key);
+        let record = segment.record_at(offset).ok().filter(|record| record.puts(sequence, key));
+        let value = record.as_ref().and_then(|record| segment.value_of(record, offset).ok());
         if let Some(timed) = timed {
             timed.end();
         }
-        found
+        let record = record?;
+        let head = Head {
+            sequence,
+            written_at_ms: record.written_at_ms,
+            expires_at_ms: record.expires_at_ms,
+            value_length: record.value_length() as u32,
+            metadata: ledger::Head::new(record.head).into(),
+        };
+        Some((head, value?))
     }
 
     /// The error that the record with `sequence` is gone which must be there.

@@ -76,9 +76,7 @@ fn try_append(
         value,
     };
     writer.reserve(record.padded_length(), 1, purpose)?;
-    let sequence = writer.append(record);
-    writer.complete_batch()?;
-    Ok(sequence)
+    writer.append(record)
 }
 
 #[test]
@@ -279,10 +277,9 @@ fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
     let record = first_of_batch();
     append(&mut writer, b"\0\x01a", b"1");
     writer.reserve(2 * record.padded_length(), 2, Purpose::Puts).unwrap();
-    writer.append(record);
+    writer.append(record).unwrap();
     journal.sync().sync_to(1).unwrap();
-    writer.append(Record { batch_goes_on: false, ..record });
-    writer.complete_batch().unwrap();
+    writer.append(Record { batch_goes_on: false, ..record }).unwrap();
     let offset = |sequence| journal.segments().list().segments[0].offset(sequence).unwrap();
     assert_eq!(offset(3) - offset(2), record.padded_length(), "there is nothing in between");
     append(&mut writer, b"\0\x01b", b"4");

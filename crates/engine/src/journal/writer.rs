@@ -234,9 +234,9 @@ impl JournalWriter {
     }
 
     /// Appends a record, for which there must be room. It gets the next sequence number, whatever
-    /// it says.
+    /// it says. With the last record of a batch, others learn that the batch is written in full.
     #[inline]
-    pub(crate) fn append(&mut self, record: Record<'_>) -> u64 {
+    pub(crate) fn append(&mut self, record: Record<'_>) -> Result<u64> {
         let durable = self.sync.durable_sequence();
         // Not between the records of a batch: a tail that is torn there is recovered up to the
         // batch before, with the marks behind it.
@@ -251,7 +251,13 @@ impl JournalWriter {
         growing.segment.set_offset(sequence, offset);
         growing.count += 1;
         self.next_sequence += 1;
-        sequence
+        if !self.is_within_batch {
+            // A page of the segment that could not be written is nowhere, and nothing is
+            // acknowledged any more.
+            growing.segment.check_written().map_err(|error| self.sync.poison(&error))?;
+            self.sync.note_appended(sequence);
+        }
+        Ok(sequence)
     }
 
     /// Notes in the journal itself what is known to be on the medium, so that recovery can tell a
@@ -272,17 +278,6 @@ impl JournalWriter {
             value: &durable.to_le_bytes(),
         };
         self.growing.as_mut().expect("reserve began a segment").lay_down(&mark);
-    }
-
-    /// Says that the batch is written in full. An error says that a page of the segment could not
-    /// be written: nothing is acknowledged any more.
-    #[inline]
-    pub(crate) fn complete_batch(&mut self) -> Result<()> {
-        if let Some(growing) = &self.growing {
-            growing.segment.check_written().map_err(|error| self.sync.poison(&error))?;
-        }
-        self.sync.note_appended(self.next_sequence - 1);
-        Ok(())
     }
 
     /// Removes the spares: all of them, if the growing segment will take writes for long enough to

@@ -22,7 +22,7 @@ use super::snapshots::SnapshotGuard;
 use super::state::State;
 use super::stats::LedgerMemory;
 use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
-use super::version::{Levels, Version};
+use super::version::{Asking, Levels, Version};
 use super::version_set::Edit;
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
 use crate::stats::{LedgerFigures, LevelFigures};
-use crate::tally::Tally;
+use crate::tally::{Tally, Turn};
 
 /// Tables that are opened together, so that not each of them waits for the disk alone.
 const OPENED_TOGETHER: usize = 64;
@@ -229,7 +229,15 @@ impl Ledger {
         let at_sequence = self.resolve(at_sequence);
         let counting = self.state.tally.mine();
         let sought = Sought { key, hash: key_hash(key), at_sequence, mode };
-        version.get(&sought, counts, counting, records)
+        let turn = counting.turn(&counting.turns.reads);
+        counts.look_ups = counts.look_ups.saturating_add(1);
+        let found = version.find(&sought, counts, &Asking::of(counting, turn), records);
+        let place = &counting.found[usize::from(counts.found_in)];
+        counting.add(&place.count, 1);
+        if let Turn::Timed(begun) = turn {
+            counting.add_sample(&place.time, begun);
+        }
+        found
     }
 
     #[inline]

@@ -156,51 +156,11 @@ impl Levels {
     pub(crate) fn facts(&self) -> Vec<(u8, TableFacts)> {
         self.all().map(|(level, table)| (level as u8, table.facts().clone())).collect()
     }
-
-    #[inline]
-    fn get<R: Records>(
-        &self,
-        sought: &Sought<'_>,
-        counts: &mut EngineCounts,
-        asking: &Asking<'_>,
-        records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
-        let (key, hash) = (sought.key, sought.hash);
-        let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
-        if self.depth > 1 {
-            let front = front_of(key);
-            // All are asked ahead, so that one wait serves for all.
-            for (level, candidate) in deeper.iter_mut().enumerate().take(self.depth).skip(1) {
-                // That the key lies below the table's smallest one, its directory knows as well.
-                *candidate = self.first_up_to(level, key, front).map(|table| &**table);
-                if let Some(table) = candidate {
-                    table.directories().prefetch(hash, R::ARE_READ);
-                }
-            }
-        }
-        for table in self.tables[0].iter() {
-            table.directories().prefetch(hash, R::ARE_READ);
-        }
-        for table in self.tables[0].iter().filter(|table| table.spans(key)) {
-            if let Some(found) = asking.ask(0, table, counts, sought, records)? {
-                counts.found_in = FOUND_IN_LEVEL_0;
-                return Ok(Some(found));
-            }
-        }
-        for (level, table) in deeper.into_iter().enumerate().take(self.depth) {
-            let Some(table) = table else { continue };
-            let answer = asking.ask(level, table, counts, sought, records);
-            if let Some(found) = answer? {
-                counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Counts what the tables are asked, and takes the time where it is this look-up's turn.
-struct Asking<'a> {
+#[derive(Default)]
+pub(super) struct Asking<'a> {
     /// None for look-ups that nobody outside asked for.
     counting: Option<Counting<'a>>,
     is_timed: bool,
@@ -208,7 +168,13 @@ struct Asking<'a> {
     is_stepped: bool,
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    #[inline]
+    pub(super) fn of(counting: Counting<'a>, turn: Turn) -> Asking<'a> {
+        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
+        Asking { counting: Some(counting), is_timed, is_stepped }
+    }
+
     #[inline]
     fn ask<R: Records>(
         &self,
@@ -266,33 +232,9 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The newest entry of `key` that is not above `at_sequence`. Sources are asked from the newest
-    /// to the oldest: all versions of a key in one are newer than those in the next.
-    #[inline]
-    pub(crate) fn get<R: Records>(
-        &self,
-        sought: &Sought<'_>,
-        counts: &mut EngineCounts,
-        counting: Counting<'_>,
-        records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
-        let turn = counting.turn(&counting.turns.reads);
-        counts.found_in = FOUND_NOWHERE;
-        counts.look_ups = counts.look_ups.saturating_add(1);
-        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
-        let asking = Asking { counting: Some(counting), is_timed, is_stepped };
-        let found = self.find(sought, counts, &asking, records);
-        let place = &counting.found[usize::from(counts.found_in)];
-        counting.add(&place.count, 1);
-        if let Turn::Timed(begun) = turn {
-            counting.add_sample(&place.time, begun);
-        }
-        found
-    }
-
-    /// As [`Version::get`], for the engine itself: it is not counted.
+    /// As [`Version::find`], for the engine itself: it is not counted.
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
-        let asking = Asking { counting: None, is_timed: false, is_stepped: false };
+        let asking = Asking::default();
         let mut counts = EngineCounts::default();
         let (hash, mode) = (key_hash(key), ReadMode::MayBlock);
         let sought = Sought { key, hash, at_sequence, mode };
@@ -300,21 +242,54 @@ impl Version {
         Ok(found.map(Answer::into_entry))
     }
 
+    /// The newest entry of a key that is not above a sequence number. Sources are asked from the
+    /// newest to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]
-    fn find<R: Records>(
+    pub(super) fn find<R: Records>(
         &self,
         sought: &Sought<'_>,
         counts: &mut EngineCounts,
         asking: &Asking<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
+        counts.found_in = FOUND_NOWHERE;
+        let (levels, key, hash) = (&self.levels, sought.key, sought.hash);
         let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&self.active).chain(sealed) {
-            if let Some(found) = memtable.get(sought.key, sought.hash, sought.at_sequence) {
+            if let Some(found) = memtable.get(key, hash, sought.at_sequence) {
                 counts.found_in = FOUND_IN_MEMTABLE;
                 return Ok(Some(Answer::Entry(found.to_found())));
             }
         }
-        self.levels.get(sought, counts, asking, records)
+        let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
+        if levels.depth > 1 {
+            let front = front_of(key);
+            // All are asked ahead, so that one wait serves for all.
+            for (level, candidate) in deeper.iter_mut().enumerate().take(levels.depth).skip(1) {
+                // That the key lies below the table's smallest one, its directory knows as well.
+                *candidate = levels.first_up_to(level, key, front).map(|table| &**table);
+                if let Some(table) = candidate {
+                    table.directories().prefetch(hash, R::ARE_READ);
+                }
+            }
+        }
+        for table in levels.tables[0].iter() {
+            table.directories().prefetch(hash, R::ARE_READ);
+        }
+        for table in levels.tables[0].iter().filter(|table| table.spans(key)) {
+            if let Some(found) = asking.ask(0, table, counts, sought, records)? {
+                counts.found_in = FOUND_IN_LEVEL_0;
+                return Ok(Some(found));
+            }
+        }
+        for (level, table) in deeper.into_iter().enumerate().take(levels.depth) {
+            let Some(table) = table else { continue };
+            let answer = asking.ask(level, table, counts, sought, records);
+            if let Some(found) = answer? {
+                counts.found_in = FOUND_IN_LEVEL_0 + level as u8;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 }

@@ -34,8 +34,10 @@ fn walks(tree: &Tree) -> Vec<Vec<Step>> {
         if !is_within {
             continue;
         }
-        let sources =
-            quoted(text).find(|word| word.starts_with("crates/") && word.contains("/src"));
+        let is_folder = |word: &&str| {
+            (word.starts_with("crates/") || word.starts_with("backends/")) && word.contains("/src")
+        };
+        let sources = quoted(text).find(is_folder);
         if let Some(sources) = sources {
             folder = sources.trim_end_matches('/').to_owned();
         }

@@ -9,7 +9,7 @@ use pellucid_io::{FileSystem, MapMode, any_unreadable};
 use super::blocks::TableBlocks;
 use super::closing::{Part, check_facts, read_closing};
 use super::directories::{TableDirectories, count_absent};
-use super::directory::{Directory, EntryPlace};
+use super::directory::EntryPlace;
 use super::file::TableFile;
 use super::filter::FilterShape;
 use super::index::{IndexShape, largest_key};
@@ -168,63 +168,41 @@ impl Table {
         counts: &mut EngineCounts,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let answer = self.answer(sought, counts, records);
+        counts.tables = counts.tables.saturating_add(1);
+        let answer = if let Some(directory) = self.directories.keys() {
+            let blocks_before = counts.blocks;
+            let found = directory.find(sought.hash, |place, slot| {
+                if R::ARE_READ
+                    && let Some(record) = directory.record_at(slot)
+                    && record <= sought.at_sequence
+                    && let Some(answer) = records.read(record)
+                {
+                    return Some(Ok(Some(Answer::Record(answer))));
+                }
+                let found = self.get_at(place, sought, counts).transpose();
+                found.map(|found| found.map(|found| found.map(Answer::Entry)))
+            });
+            if found.is_none() {
+                count_absent(blocks_before, counts);
+            }
+            found.transpose().map(Option::flatten)
+        } else if self.passes_filter(sought.hash) {
+            let found = self.search_from(self.blocks.find(sought.key), sought, counts);
+            found.map(|found| found.map(Answer::Entry))
+        } else {
+            counts.filters_excluded = counts.filters_excluded.saturating_add(1);
+            Ok(None)
+        };
         if any_unreadable() {
             self.check_way_to(sought.key)?;
         }
         answer
     }
 
-    #[inline]
-    fn answer<R: Records>(
-        &self,
-        sought: &Sought<'_>,
-        counts: &mut EngineCounts,
-        records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
-        counts.tables = counts.tables.saturating_add(1);
-        if let Some(directory) = self.directories.keys() {
-            return self.get_by(directory, sought, counts, records);
-        }
-        if !self.passes_filter(sought.hash) {
-            counts.filters_excluded = counts.filters_excluded.saturating_add(1);
-            return Ok(None);
-        }
-        let found = self.search_from(self.blocks.find(sought.key), sought, counts)?;
-        Ok(found.map(Answer::Entry))
-    }
-
     /// True if the filter lets the hash pass.
     #[inline]
     pub(super) fn passes_filter(&self, hash: u64) -> bool {
         self.filter_shape.passes(self.filter.of(self.blocks.bytes()), hash)
-    }
-
-    /// Looks a key up by the directory.
-    #[inline]
-    fn get_by<R: Records>(
-        &self,
-        directory: &Directory,
-        sought: &Sought<'_>,
-        counts: &mut EngineCounts,
-        records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
-        let blocks_before = counts.blocks;
-        let found = directory.find(sought.hash, |place, slot| {
-            if R::ARE_READ
-                && let Some(record) = directory.record_at(slot)
-                && record <= sought.at_sequence
-                && let Some(answer) = records.read(record)
-            {
-                return Some(Ok(Some(Answer::Record(answer))));
-            }
-            let found = self.get_at(place, sought, counts).transpose();
-            found.map(|found| found.map(|found| found.map(Answer::Entry)))
-        });
-        if found.is_none() {
-            count_absent(blocks_before, counts);
-        }
-        found.transpose().map(Option::flatten)
     }
 
     /// The newest entry of the key that is not above the sequence number, if the key's newest entry
