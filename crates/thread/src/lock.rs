@@ -59,9 +59,11 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
-        let simulated = simulation::wait_for(self.address(), || if_free(self.inner.try_lock()));
-        let locked = simulated.unwrap_or_else(|| self.contention.wait(|| self.inner.lock()));
-        self.guard_of(locked)
+        // No closure around the wait: its frame would be the place in profiles.
+        match simulation::wait_for(self.address(), || if_free(self.inner.try_lock())) {
+            Some(locked) => self.guard_of(locked),
+            None => self.guard_of(self.contention.wait(|| self.inner.lock())),
+        }
     }
 
     /// The name of the lock in a simulation.

@@ -63,7 +63,11 @@ impl<T> RwLock<T> {
         let contention = &self.contention;
         let address = contention.address();
         let simulated = simulation::wait_for(address, || if_free(self.inner.try_read()));
-        match simulated.unwrap_or_else(|| contention.wait_among_others(|| self.inner.read())) {
+        let locked = match simulated {
+            Some(locked) => locked,
+            None => contention.wait_among_others(|| self.inner.read()),
+        };
+        match locked {
             Ok(inner) => Ok(RwLockReadGuard::new(inner, contention)),
             Err(poisoned) => {
                 Err(PoisonError::new(RwLockReadGuard::new(poisoned.into_inner(), contention)))
@@ -96,7 +100,11 @@ impl<T> RwLock<T> {
         let contention = &self.contention;
         let address = contention.address();
         let simulated = simulation::wait_for(address, || if_free(self.inner.try_write()));
-        match simulated.unwrap_or_else(|| contention.wait(|| self.inner.write())) {
+        let locked = match simulated {
+            Some(locked) => locked,
+            None => contention.wait(|| self.inner.write()),
+        };
+        match locked {
             Ok(inner) => Ok(RwLockWriteGuard::new(inner, contention)),
             Err(poisoned) => {
                 Err(PoisonError::new(RwLockWriteGuard::new(poisoned.into_inner(), contention)))
