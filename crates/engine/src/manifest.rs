@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pellucid_io::FileSystem;
+use pellucid_io::{File, FileSystem};
 
 use crate::codec::{
     FILE_HEADER_LENGTH, FileHeader, FileKind, INTERNAL_KEY_LENGTH_MAX, checksum, checksum_seed,
@@ -108,16 +108,18 @@ impl Manifest {
         let prepared = (|| {
             let file = fs.create(&new_path)?;
             file.write_all_at(&bytes, 0)?;
-            file.sync()
+            file.sync()?;
+            Ok(file)
         })();
-        prepared.map_err(|error| WriteFailure {
+        let file = prepared.map_err(|error| WriteFailure {
             error: Error::io("write", &new_path, error),
             may_be_in_place: false,
         })?;
         let put_in_place = fs.rename(&new_path, &path).and_then(|()| fs.sync_directory(directory));
         let read_back = put_in_place
             .map_err(|error| Error::io("put in place", &path, error))
-            .and_then(|()| read_file(fs, &path));
+            // By the file that is open: there may be no descriptor for another one.
+            .and_then(|()| read_all(&*file, &path));
         match read_back {
             Ok(found) if found == bytes => Ok(()),
             Ok(_) => {
@@ -207,8 +209,12 @@ impl Manifest {
 }
 
 fn read_file(fs: &dyn FileSystem, path: &Path) -> Result<Vec<u8>> {
+    let file = fs.open(path, false).map_err(|error| Error::io("read", path, error))?;
+    read_all(&*file, path)
+}
+
+fn read_all(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     let read = || {
-        let file = fs.open(path, false)?;
         let length = file.length()?;
         if length > MANIFEST_SIZE_MAX_BYTES {
             return Ok(None);

@@ -15,7 +15,7 @@ use common::watched::{Moment, WatchedFiles, is_segment};
 use common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::FileSystem;
-use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 /// The size of segments, and the bytes of a value of which some ten fill one.
 const SEGMENT_BYTES: u64 = 8 << 10;
@@ -248,4 +248,24 @@ fn a_manifest_that_reads_back_differently_is_a_failure_that_is_told() {
     assert!(matches!(outcome, Err(Error::Poisoned { .. })), "{outcome:?}");
     assert!(matches!(put(&engine, table, b"k", b"w"), Err(Error::Poisoned { .. })));
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"v".to_vec()));
+}
+
+/// The manifest was in place, and was opened once more to be read back: for want of a descriptor
+/// then, no write was taken any more.
+#[test]
+fn a_manifest_is_read_back_without_a_descriptor_more() {
+    let files = SimulatedFileSystem::new();
+    let (watched, engine, table) = open_watched(&files, false);
+    put(&engine, table, b"k", b"v").unwrap();
+    let exhausted = files.clone();
+    watched.at_next(
+        Moment::FolderSynced,
+        |path| path == Path::new(STORE),
+        move || {
+            exhausted.set_faults(Faults { exhausted_opens: 1, ..Faults::default() });
+            Ok(())
+        },
+    );
+    engine.flush().unwrap();
+    put(&engine, table, b"k", b"w").unwrap();
 }
