@@ -11,7 +11,7 @@ SECONDS_PER_TARGET ?= 60
 ARCHITECTURES ?= x86_64 aarch64
 SOAK_SECONDS ?= 1800
 MINUTES ?= 30
-SEEDS ?= 10000
+SEEDS ?= 0..10000
 SANITIZERS ?=
 
 .PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
@@ -47,7 +47,7 @@ planted-bugs: ## Bugs planted in the storage engine one at a time: its tests hav
 	@scripts/need python3
 	@CARGO=$(CARGO) scripts/planted-bugs $(BUGS)
 
-simulation: ## The engine's threads, in orders drawn from seeds, cut off at any call to the files (SEEDS=10000)
+simulation: ## The engine's threads, in orders drawn from seeds, cut off at any call to the files (SEEDS=0..10000)
 	PELLUCID_SEEDS=$(SEEDS) $(CARGO) test --locked -p pellucid-engine --test simulated_threads -- --nocapture
 
 sanitizers: ## The lock-free pieces under Miri, the engine's threads under both sanitizers (nightly toolchain; SANITIZERS='miri')

@@ -1,8 +1,8 @@
 //! All threads of the engine under a seed: writers, a reader and an operator beside flushes,
 //! merges in parts, seals, syncs and collections of the background, with losses of power and ends
 //! of the process at any call to the files in between. A seed that fails is the whole report:
-//! `PELLUCID_SEED=7 cargo test -p pellucid-engine --test simulated_threads` runs it again, and
-//! `PELLUCID_SEEDS=10000` as many from 0 on.
+//! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine --test simulated_threads` runs it again, and
+//! `PELLUCID_SEEDS=0..10000` as many.
 
 #![allow(
     clippy::unwrap_used,
@@ -602,18 +602,19 @@ fn run_seed(seed: u64) -> Counts {
     })
 }
 
-/// The number that the environment gives.
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+/// The seeds that the environment names, one or a range of them.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("PELLUCID_SEEDS") else { return 0..SEEDS };
+    let number = |text: &str| text.parse::<u64>().expect("PELLUCID_SEEDS is a number or a range");
+    match text.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&text)..number(&text) + 1,
+    }
 }
 
 fn run_seeds(parity: u64) {
-    let seeds = match from_environment("PELLUCID_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..from_environment("PELLUCID_SEEDS").unwrap_or(SEEDS),
-    };
     let mut sums = Counts::default();
-    for seed in seeds.filter(|seed| seed % 2 == parity) {
+    for seed in seeds().filter(|seed| seed % 2 == parity) {
         sums.add(&run_seed(seed));
         if sums.seeds.is_multiple_of(PROGRESS_SEEDS) {
             println!("{sums:?}");

@@ -1,5 +1,5 @@
 //! The activity of a thread, and its waits: the part of profiling that runs inside the code
-//! that is profiled.
+//! that is profiled. Threads and locks that are made here can take part in a [`simulation`].
 //!
 //! It is a crate of its own, below everything that has threads or locks, because labels are set and
 //! locks are taken everywhere, while sampling, symbols and pictures (the crate `profile`) concern

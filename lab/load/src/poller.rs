@@ -57,7 +57,8 @@ pub(crate) struct Poller {
 impl Poller {
     pub(crate) fn new() -> io::Result<Poller> {
         let mut poller = Poller::with(Timeouts::Precise)?;
-        match poller.wait(0) {
+        // By this very call: a wait of no time is made by another one.
+        match poller.wait_precise(0) {
             Ok(_) => Ok(poller),
             // ENOSYS of an old kernel, EPERM of an old sandbox.
             Err(_) => Poller::with_timer(),
