@@ -1,9 +1,9 @@
 //! A server on a store, and the simplest client of it.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use pellucid_client::http::{Question, Target, TlsOptions};
 use pellucid_server::{Log, RunningServer, ServerOptions, start_on};
 use pellucid_store::Store;
 use serde_json::Value;
@@ -43,12 +43,16 @@ impl Answer {
 impl Client {
     /// The answer to a request.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        let target = Target::parse(&format!("http://{}", self.0)).unwrap();
-        let (body, patience) = (body.as_bytes(), super::PATIENCE);
-        let question = Question { method, path, headers, body, patience };
-        let (status, answer) = question.ask(&target, &TlsOptions::default()).unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Answer { status, head: text(answer.head), body: text(answer.body) }
+        let mut stream = TcpStream::connect(self.0).unwrap();
+        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}");
+        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let status = head[9..12].parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 }
 
