@@ -247,7 +247,7 @@ mod three_way {
 mod tests {
     use super::{checksum, checksum_between, over_zeros};
 
-    /// Both ways to carry a sum over zeros, in lengths of every number of digits.
+    /// Both ways to carry a sum over zeros, in lengths of up to three digits.
     #[test]
     fn a_sum_between_two_places_is_that_of_the_bytes_there() {
         let raw = |bytes: &[u8]| !checksum(u32::MAX, bytes);

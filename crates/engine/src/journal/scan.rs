@@ -1,8 +1,10 @@
 //! Reading a segment that was not sealed, from its beginning to its tear.
 
+use std::io;
 use std::num::NonZero;
 use std::ops::{Range, RangeInclusive};
-use std::thread::ScopedJoinHandle;
+use std::panic::resume_unwind;
+use std::thread::{Builder, ScopedJoinHandle};
 
 use super::record::{Damage, RECORD_LENGTH_MIN, Record, peek};
 use crate::codec::{FILE_HEADER_LENGTH, read_u32};
@@ -13,6 +15,8 @@ use crate::part_sums::PartSums;
 const SHORT_LENGTH_MAX: usize = 64;
 /// A search has no more threads than it has such pieces, in bytes.
 const PIECE_MIN_BYTES: usize = 8 << 20;
+/// Threads of a search at most: each keeps sums of an eighth of the bytes behind its beginning.
+const SEARCH_THREADS_MAX: usize = 4;
 
 /// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
@@ -161,7 +165,7 @@ impl<'a> RecordSearch<'a> {
 
 /// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid
 /// record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that
-/// vouches for that sequence number. All processors search a long file, of which a client may have
+/// vouches for that sequence number. Several threads search a long file, of which a client may have
 /// made every word look like the beginning of a long record.
 pub(crate) fn find_stray(
     file: &[u8],
@@ -179,7 +183,7 @@ pub(crate) fn find_stray(
     let (from, alignment) = (from as usize, RECORD_ALIGNMENT as usize);
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let length = file.len().saturating_sub(from);
-    let threads = (length / PIECE_MIN_BYTES).clamp(1, processors);
+    let threads = (length / PIECE_MIN_BYTES).clamp(1, processors.min(SEARCH_THREADS_MAX));
     let piece = length.div_ceil(threads).next_multiple_of(alignment);
     let search = |start: usize| {
         let mut search = RecordSearch::new(file.get(start..)?, store_seed);
@@ -188,11 +192,16 @@ pub(crate) fn find_stray(
     };
     std::thread::scope(|scope| {
         let start = |thread: usize| from + thread * piece;
-        let others: Vec<_> =
-            (1..threads).map(|thread| scope.spawn(move || search(start(thread)))).collect();
+        let spawn = |thread: usize| {
+            let started = Builder::new().spawn_scoped(scope, move || search(start(thread)));
+            (thread, started)
+        };
+        let others: Vec<_> = (1..threads).map(spawn).collect();
         let first = search(from);
-        let join = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        // Where the system starts no thread, this one searches.
+        let join = |(thread, started): (usize, io::Result<ScopedJoinHandle<'_, _>>)| match started {
+            Ok(started) => started.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => search(start(thread)),
         };
         let strays = std::iter::once(first).chain(others.into_iter().map(join));
         strays.flatten().next()
@@ -230,7 +239,10 @@ pub(crate) fn find_headless(file: &[u8], store_seed: u32) -> (Option<u64>, Optio
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::RecordKind;
     use super::*;
+    use crate::compression::Compression;
+    use crate::header_form::HeaderForm;
 
     /// Each such word was taken for the beginning of a record, all of which was added up: opening a
     /// store took 14 s for 2 MiB, and four times as long for twice as much.
@@ -253,5 +265,40 @@ mod tests {
         let candidates = length_bytes / 16;
         let (summed, limit) = (search.summed_bytes(), length_bytes + candidates * 128);
         assert!(summed > length_bytes && summed <= limit, "{summed} bytes of {length_bytes}");
+    }
+
+    /// The first stray of all pieces counts, also one that begins in a piece and ends in the next.
+    #[test]
+    fn strays_are_found_in_every_piece_of_a_long_file() {
+        const SEED: u32 = 5;
+        let record = Record {
+            form: HeaderForm::Short,
+            sequence: 1_000,
+            written_at_ms: 1,
+            expires_at_ms: 0,
+            kind: RecordKind::Put,
+            batch_goes_on: false,
+            compression: Compression::None,
+            key: b"\0\x01k",
+            head: b"",
+            value: &[7; 500],
+        };
+        let length = record.padded_length() as usize;
+        let start = FILE_HEADER_LENGTH;
+        let mut file = vec![0_u8; start + 2 * PIECE_MIN_BYTES];
+        assert!(file.as_ptr().cast::<u64>().is_aligned());
+        let last = file.len() - length;
+        let border = start + PIECE_MIN_BYTES - 8;
+        let find = |file: &[u8]| find_stray(file, SEED, start as u64, 990, true);
+        for offset in [last, border + 8, border, start] {
+            assert!(find(&file).is_none_or(|stray| stray.offset > offset as u64));
+            // SAFETY: the record has room there, and the place is aligned as the buffer is, which
+            // was just looked at.
+            unsafe { record.lay_down(file[offset..].as_mut_ptr(), SEED) };
+            assert_eq!(find(&file).map(|stray| stray.offset), Some(offset as u64));
+            if offset != last {
+                file[offset..offset + length].fill(0);
+            }
+        }
     }
 }
