@@ -14,7 +14,7 @@ MINUTES ?= 30
 SEEDS ?= 0..10000
 SANITIZERS ?=
 
-.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-opening bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -112,6 +112,9 @@ bench-engine: ## The engine beside RocksDB, fjall, LMDB and redb, on the studies
 
 bench-embedded: ## The table of the engine's README: five embedded stores, a million puts (QUICK=1, RUNS=, KEYS=, PEERS=)
 	@CARGO=$(CARGO) lab/bench/engine/run table
+
+bench-opening: ## The search for strays behind a tear, in values that look like records throughout
+	$(CARGO) test -q --release --locked -p pellucid-engine --lib -- --nocapture a_search_reads_no_more
 
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset
