@@ -25,10 +25,15 @@ impl Words {
         for word in text.split_whitespace() {
             *counts.entry(word).or_insert(0) += 1;
         }
+        let sums = counts.into_iter().map(|(word, more)| {
+            let sum = self.seen(word)? + more;
+            Ok((word, sum.to_string()))
+        });
+        // A batch borrows keys and values until it is written.
+        let sums = sums.collect::<Result<Vec<_>>>()?;
         let mut batch = Batch::new();
-        for (word, more) in counts {
-            let count = self.seen(word)? + more;
-            batch.put(self.table, word.as_bytes(), b"", count.to_string().as_bytes());
+        for (word, sum) in &sums {
+            batch.put(self.table, word.as_bytes(), b"", sum.as_bytes());
         }
         self.engine.write(&batch, Acknowledgement::Disk)?;
         Ok(())
