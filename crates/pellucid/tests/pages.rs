@@ -1,8 +1,10 @@
-//! The commands of the documents: the program takes each of them, and those of `docs/tasks.md` are
+//! The commands of the documents: the program takes each of them, and the blocks marked `sh` are
 //! run in their order. So is the page of benchmarks made, of what two of them printed.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
+#[path = "pages/run.rs"]
+mod run;
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -14,12 +16,12 @@ use std::time::{Duration, Instant};
 use common::{example, finish, root, text};
 use tempfile::TempDir;
 
-/// How long all tasks of the page may take, on a machine that is busy otherwise, too.
+/// How long all commands of a page may take, on a machine that is busy otherwise, too.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Commands that the documents have at least: a search that finds fewer does not find them.
 const COMMANDS_MIN: usize = 40;
 /// The ports of the page's servers: the first one is that of `pellucid serve` without flags.
-const PORTS: [&str; 3] = [":8080", ":8081", ":8443"];
+const PORTS: [&str; 4] = [":8080", ":8081", ":8082", ":8443"];
 /// Stands in the output of the tasks before that of each block.
 const MARK: &str = "== block ==\n";
 
@@ -182,10 +184,16 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Three ports that nobody listens on.
-fn free_ports() -> [String; 3] {
+/// A port that nobody listens on for each of those.
+fn free_ports() -> [String; 4] {
     let listeners = PORTS.map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| format!(":{}", listener.local_addr().unwrap().port()))
+}
+
+/// A text with those in place of the page's.
+fn with_ports(text: &str, ports: &[String; 4]) -> String {
+    let pairs = PORTS.iter().zip(ports);
+    pairs.fold(text.to_owned(), |text, (said, free)| text.replace(said, free))
 }
 
 /// Runs a script in a folder to its end, and ends whatever it leaves.
@@ -224,8 +232,7 @@ fn the_tasks_do_what_their_page_says() {
     let ports = free_ports();
     let mut script = "trap 'kill $(jobs -p) && wait' EXIT\n".to_owned();
     for Step { commands, .. } in &steps {
-        let ours = PORTS.iter().zip(&ports);
-        let commands = ours.fold(commands.clone(), |text, (said, free)| text.replace(said, free));
+        let commands = with_ports(commands, &ports);
         script.push_str(&format!("printf '%s\\n' '{}'\n{commands}", MARK.trim()));
     }
     let status = run_script(folder.path(), &script, &ports[0]);
