@@ -33,7 +33,7 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     // What has expired stays so, whatever the clock says now.
     manifest.time_mark_ms = former.as_ref().map_or(0, |former| former.time_mark_ms);
     manifest.next_file_number = highest_file_number(directory, &options)? + 1;
-    check_journal(directory, &options, &manifest)?;
+    check_journal(directory, &options, former.as_ref(), &manifest)?;
     manifest.write(files, directory).map_err(|failure| failure.error)?;
     drop(lock);
     let engine = Engine::open(directory, options)?;
@@ -79,14 +79,23 @@ fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64>
 }
 
 /// Refuses before anything is changed if a record is damaged that replay would need.
-fn check_journal(directory: &Path, options: &EngineOptions, manifest: &Manifest) -> Result<()> {
+fn check_journal(
+    directory: &Path,
+    options: &EngineOptions,
+    former: Option<&Manifest>,
+    manifest: &Manifest,
+) -> Result<()> {
     let files = &ByCalls(&*options.file_system);
     for number in list_segments(files, directory)? {
+        let manifest = former.unwrap_or(manifest);
         let summary = crate::journal::verify_segment(files, directory, manifest, number)?;
-        if let Some(summary) = summary
-            && let Some((offset, what)) = summary.problems.into_iter().next()
-        {
+        let Some(summary) = summary else { continue };
+        if let Some((offset, what)) = summary.problems.into_iter().next() {
             return Err(Error::corruption(&summary.path, offset, what));
+        }
+        if former.is_none() && summary.has_damaged_footer {
+            let what = "the footer is damaged, and no manifest says whether the file was sealed";
+            return Err(Error::corruption(&summary.path, summary.size_bytes, what));
         }
     }
     Ok(())

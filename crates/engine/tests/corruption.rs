@@ -436,6 +436,28 @@ fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
     }
 }
 
+/// A loss of power while a segment was sealed left the end of its footer alone. The store opened, but
+/// `verify` called it damaged, and the ledger could not be rebuilt.
+#[test]
+fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed() {
+    let (files, engine) = three_keys();
+    engine.wait_durable(4).unwrap();
+    drop(engine);
+    let (path, _) = find(&files, b"value A");
+    let (file, end) = (files.open(&path, true).unwrap(), files.read(&path).unwrap().len() as u64);
+    file.write_all_at(b"PLSF", end - 4).unwrap();
+    file.sync().unwrap();
+    let files = files.crash(1);
+    let without_manifest = files.crash(1);
+    without_manifest.remove(&Path::new(STORE).join("manifest")).unwrap();
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 4);
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    // A segment that garbage collection wrote has gaps: without its footer it would end at the first.
+    let outcome = rebuild_ledger(STORE, small(&without_manifest));
+    assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
+}
+
 #[test]
 fn a_rebuild_from_a_damaged_journal_changes_nothing() {
     let (files, engine) = three_keys();

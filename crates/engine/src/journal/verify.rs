@@ -25,6 +25,8 @@ pub(crate) struct SegmentSummary {
     pub(crate) size_bytes: u64,
     pub(crate) is_sealed: bool,
     pub(crate) is_collected: bool,
+    /// True if the file ends like one with a footer, which is none.
+    pub(crate) has_damaged_footer: bool,
     /// Offset and kind of each damage, as far as they are kept.
     pub(crate) problems: Vec<(u64, String)>,
 }
@@ -101,8 +103,9 @@ pub(crate) fn verify_segment(
     match decode_footer(bytes, identity, number, header.first_sequence) {
         Ok(footer) => verify_sealed(bytes, seed, &footer, &mut summary),
         Err(reason) => {
-            let is_named_sealed = facts.is_some_and(|facts| facts.last_sequence != 0);
-            if is_named_sealed || reason == NoFooter::Damaged {
+            // A loss of power while a segment is sealed leaves a part of its footer.
+            summary.has_damaged_footer = reason == NoFooter::Damaged;
+            if facts.is_some_and(|facts| facts.last_sequence != 0) {
                 summary.problem(length, "the footer is damaged");
             }
             let same_mount = is_same_mount(&header, files, directory);
