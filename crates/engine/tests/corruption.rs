@@ -436,8 +436,8 @@ fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
     }
 }
 
-/// A loss of power while a segment was sealed left the end of its footer alone. The store opened, but
-/// `verify` called it damaged, and the ledger could not be rebuilt.
+/// A loss of power while a segment was sealed left the end of its footer alone. The store opened,
+/// but `verify` called it damaged, and the ledger could not be rebuilt.
 #[test]
 fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed() {
     let (files, engine) = three_keys();
@@ -453,7 +453,7 @@ fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed()
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
     assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 4);
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
-    // A segment that garbage collection wrote has gaps: without its footer it would end at the first.
+    // A segment of garbage collection has gaps: without its footer it would end at the first.
     let outcome = rebuild_ledger(STORE, small(&without_manifest));
     assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
 }
