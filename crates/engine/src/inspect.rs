@@ -9,7 +9,7 @@ use crate::definitions::{DefinitionReport, read_definitions};
 use crate::error::{Error, Result};
 use crate::folder::{LEDGER_FOLDER, take_lock};
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, current_segments, list_segments, segment_path, verify_segment,
+    SegmentSummary, check_journal, current_segments, list_segments, segment_path, verify_segment,
 };
 use crate::ledger::{Manifest, Table};
 
@@ -97,6 +97,11 @@ impl Report {
     }
 
     /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
+    /// True if there is a problem in this file.
+    fn names(&self, path: &Path) -> bool {
+        self.problems.iter().any(|problem| problem.path == path)
+    }
+
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Corruption { path, offset, what } => {
@@ -215,13 +220,6 @@ fn verify_journal(
     report: &mut Report,
 ) -> Result<()> {
     let numbers = list_segments(files, directory)?;
-    for facts in &manifest.segments {
-        let is_needed = facts.last_sequence != 0;
-        if is_needed && numbers.binary_search(&facts.number).is_err() {
-            let path = segment_path(directory, facts.number);
-            report.problem(&path, 0, "the manifest names the file; it is gone".to_owned());
-        }
-    }
     let mut summaries = Vec::with_capacity(numbers.len());
     for number in numbers {
         match verify_segment(files, directory, manifest, number) {
@@ -235,21 +233,13 @@ fn verify_journal(
     let mut is_current = current_segments(&spans, manifest).into_iter();
     summaries.retain(|_| is_current.next().unwrap_or(true));
     summaries.sort_by_key(|summary| summary.first_sequence);
-    let mut last_sequence = None;
-    for summary in summaries {
-        let follows = last_sequence.is_none_or(|last| summary.first_sequence == last + 1);
-        if !follows && (summary.records > 0 || summary.is_collected) {
-            let what = format!("the segment begins with sequence {}", summary.first_sequence);
-            report.problem(&summary.path, 32, format!("{what}, which does not follow"));
-        }
-        last_sequence = Some(summary.last_sequence);
-        note_segment(summary, report);
+    summaries.into_iter().for_each(|summary| note_segment(summary, report));
+    // What opening refuses in a file that is named already has the same reason.
+    match check_journal(files, directory, manifest) {
+        Err(Error::Corruption { path, .. }) if report.names(&path) => Ok(()),
+        Err(error) => report.note(error),
+        Ok(()) => Ok(()),
     }
-    if last_sequence.unwrap_or(0) < manifest.flushed_sequence {
-        let what = format!("sequence {} is in the ledger only", manifest.flushed_sequence);
-        report.problem(&directory.join(JOURNAL_FOLDER), 0, what);
-    }
-    Ok(())
 }
 
 fn note_segment(summary: SegmentSummary, report: &mut Report) {

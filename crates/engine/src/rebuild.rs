@@ -8,7 +8,7 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::{LEDGER_FOLDER, take_lock};
-use crate::journal::{JOURNAL_FOLDER, list_segments, segment_path};
+use crate::journal::{JOURNAL_FOLDER, check_journal, list_segments, segment_path, verify_segment};
 use crate::ledger::Manifest;
 use crate::options::EngineOptions;
 
@@ -33,7 +33,7 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     // What has expired stays so, whatever the clock says now.
     manifest.time_mark_ms = former.as_ref().map_or(0, |former| former.time_mark_ms);
     manifest.next_file_number = highest_file_number(directory, &options)? + 1;
-    check_journal(directory, &options, former.as_ref(), &manifest)?;
+    check(directory, &options, former.as_ref(), &manifest)?;
     manifest.write(files, directory).map_err(|failure| failure.error)?;
     drop(lock);
     let engine = Engine::open(directory, options)?;
@@ -78,18 +78,18 @@ fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64>
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// Refuses before anything is changed if a record is damaged that replay would need.
-fn check_journal(
+/// Refuses before anything is changed if the journal is damaged, by the `former` manifest, where
+/// there is one, or without it, as it is to be opened.
+fn check(
     directory: &Path,
     options: &EngineOptions,
     former: Option<&Manifest>,
     manifest: &Manifest,
 ) -> Result<()> {
     let files = &ByCalls(&*options.file_system);
+    let known = former.unwrap_or(manifest);
     for number in list_segments(files, directory)? {
-        let manifest = former.unwrap_or(manifest);
-        let summary = crate::journal::verify_segment(files, directory, manifest, number)?;
-        let Some(summary) = summary else { continue };
+        let Some(summary) = verify_segment(files, directory, known, number)? else { continue };
         if let Some((offset, what)) = summary.problems.into_iter().next() {
             return Err(Error::corruption(&summary.path, offset, what));
         }
@@ -98,5 +98,6 @@ fn check_journal(
             return Err(Error::corruption(&summary.path, summary.size_bytes, what));
         }
     }
-    Ok(())
+    check_journal(files, directory, known)?;
+    check_journal(files, directory, manifest)
 }

@@ -24,7 +24,7 @@ use common::{Chooser, Map, STORE, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexId, Selection,
-    Snapshot, TableId, rebuild_ledger, restore,
+    Snapshot, TableId, rebuild_ledger, restore, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use pellucid_io::{FileSystem, Random, SeededRandom};
@@ -281,6 +281,9 @@ impl World {
     ) -> u64 {
         let file_system: Arc<dyn FileSystem> = Arc::new(files.clone());
         let options = EngineOptions { file_system, background: false, ..self.options.clone() };
+        if draw.is_multiple_of(8) {
+            assert_eq!(verify(folder, files).unwrap().problems, [], "a store that opens is whole");
+        }
         if draw.is_multiple_of(16) {
             rebuild_ledger(folder, options.clone()).unwrap();
         }

@@ -33,10 +33,11 @@ impl SegmentEnds {
         files: &dyn FileSystem,
         directory: &Path,
         number: u64,
+        writes: bool,
     ) -> Result<SegmentEnds> {
         let path = segment_path(directory, number);
         let open = || {
-            let file = files.open(&path, true)?;
+            let file = files.open(&path, writes)?;
             let length = file.length()?;
             file.will_need(0, FILE_HEADER_LENGTH);
             let fixed_offset = length.saturating_sub(FOOTER_FIXED_LENGTH);

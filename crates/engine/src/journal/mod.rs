@@ -44,7 +44,7 @@ pub(crate) use garbage::{GarbageLimits, SegmentRun};
 pub(crate) use journal::Journal;
 pub(crate) use record::{Record, RecordKind};
 pub use recover::CutPart;
-pub(crate) use recover::{JournalSetting, cut_tail};
+pub(crate) use recover::{JournalSetting, check as check_journal, cut_tail};
 pub(crate) use rewrite::SegmentRewriter;
 pub(crate) use room::{LedgerRoom, Purpose, Space};
 pub(crate) use salvage::{Stretch, walk_records, write_segment};

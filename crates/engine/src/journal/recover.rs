@@ -80,12 +80,13 @@ enum CandidateState {
 }
 
 /// The fate of the files once all checks have passed.
-#[derive(Default)]
 struct Plan {
     keep: Vec<SegmentCandidate>,
     /// Behind the end of the journal.
     dropped: Vec<SegmentCandidate>,
     remove: Vec<PathBuf>,
+    /// That of all segments; 0 if there are none.
+    highest_number: u64,
 }
 
 /// The tear at which the journal ends: the missing record, and its location.
@@ -127,21 +128,9 @@ pub(super) struct Recovered {
 
 /// Recovers the journal that goes with `manifest`, and cuts a torn tail off.
 pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Recovered> {
-    let recovery = Recovery {
-        file_system: &*setting.file_system,
-        directory: &setting.directory,
-        manifest,
-        store_seed: checksum_seed(&[manifest.store_identity]),
-        mount_identity: setting.file_system.mount_identity(&setting.directory),
-        cuts: false,
-    };
-    let (names, mut remove) = recovery.list()?;
-    let highest_number = names.last().copied().unwrap_or(0);
-    let found = recovery.find(&names, &mut remove)?;
-    let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
-    let found = recovery.without_replaced(found, &mut remove);
-    let mut plan = recovery.judge(found, headless)?;
-    plan.remove.append(&mut remove);
+    let recovery = Recovery::new(&*setting.file_system, &setting.directory, manifest);
+    let mut plan = recovery.plan()?;
+    let highest_number = plan.highest_number;
     plan.remove.extend(plan.dropped.drain(..).map(|dropped| dropped.path));
     let segments = recovery.carry_out(plan)?;
     let last_sequence = segments
@@ -156,6 +145,19 @@ pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Re
     Ok(Recovered { files, segments: Arc::new(segments), last_sequence })
 }
 
+/// Judges the journal that goes with `manifest` as opening does, without changing anything.
+///
+/// # Errors
+/// Those for which opening refuses it.
+pub(crate) fn check(
+    file_system: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+) -> Result<()> {
+    let recovery = Recovery { writes: false, ..Recovery::new(file_system, directory, manifest) };
+    recovery.plan().map(drop)
+}
+
 /// Cuts the journal that goes with `manifest` off where its records end to follow one another,
 /// whatever stands behind. The whole files are kept under other names.
 pub(crate) fn cut_tail(
@@ -163,20 +165,8 @@ pub(crate) fn cut_tail(
     directory: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<CutPart>> {
-    let recovery = Recovery {
-        file_system,
-        directory,
-        manifest,
-        store_seed: checksum_seed(&[manifest.store_identity]),
-        mount_identity: [0; 16],
-        cuts: true,
-    };
-    let mut unused = Vec::new();
-    let (names, _) = recovery.list()?;
-    let found = recovery.find(&names, &mut unused)?;
-    let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
-    let found = recovery.without_replaced(found, &mut unused);
-    let plan = recovery.judge(found, headless)?;
+    let recovery = Recovery { cuts: true, ..Recovery::new(file_system, directory, manifest) };
+    let plan = recovery.plan()?;
     let mut parts = Vec::new();
     if let Some(last) = plan.keep.last() {
         parts.extend(recovery.cut_segment(last)?);
@@ -221,9 +211,37 @@ struct Recovery<'a> {
     mount_identity: [u8; 16],
     /// True if the journal is cut off on request: nothing behind its end is a reason to refuse.
     cuts: bool,
+    /// True if files are opened for writing, too.
+    writes: bool,
 }
 
-impl Recovery<'_> {
+impl<'a> Recovery<'a> {
+    fn new(
+        file_system: &'a dyn FileSystem,
+        directory: &'a Path,
+        manifest: &'a Manifest,
+    ) -> Recovery<'a> {
+        Recovery {
+            file_system,
+            directory,
+            manifest,
+            store_seed: checksum_seed(&[manifest.store_identity]),
+            mount_identity: file_system.mount_identity(directory),
+            cuts: false,
+            writes: true,
+        }
+    }
+
+    /// Decides about every file, without changing any.
+    fn plan(&self) -> Result<Plan> {
+        let (names, mut remove) = self.list()?;
+        let found = self.find(&names, &mut remove)?;
+        let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
+        let found = self.without_replaced(found, &mut remove);
+        let (keep, dropped) = self.judge(found, headless)?;
+        Ok(Plan { keep, dropped, remove, highest_number: names.last().copied().unwrap_or(0) })
+    }
+
     fn folder(&self) -> PathBuf {
         self.directory.join(JOURNAL_FOLDER)
     }
@@ -256,7 +274,8 @@ impl Recovery<'_> {
         }
         let mut found = Vec::with_capacity(numbers.len());
         for numbers in numbers.chunks(ASKED_TOGETHER) {
-            let open = |number| SegmentEnds::open(self.file_system, self.directory, number);
+            let open =
+                |number| SegmentEnds::open(self.file_system, self.directory, number, self.writes);
             let opened: Vec<_> = numbers.iter().copied().map(open).collect::<Result<_>>()?;
             opened.iter().try_for_each(SegmentEnds::expect_footer)?;
             for segment in opened {
@@ -339,13 +358,17 @@ impl Recovery<'_> {
         kept
     }
 
-    /// Walks along the sequence to its end, and decides what is kept. Segments that are `headless`
-    /// are dropped.
-    fn judge(&self, found: Vec<SegmentCandidate>, headless: Vec<SegmentCandidate>) -> Result<Plan> {
+    /// Walks along the sequence to its end, and decides which segments are kept, and which are
+    /// dropped: those behind the end, and those that are `headless`.
+    fn judge(
+        &self,
+        found: Vec<SegmentCandidate>,
+        headless: Vec<SegmentCandidate>,
+    ) -> Result<(Vec<SegmentCandidate>, Vec<SegmentCandidate>)> {
         let flushed = self.manifest.flushed_sequence;
         let named_first = self.manifest.segments.iter().map(|facts| facts.first_sequence).min();
         let mut expected = named_first.unwrap_or(flushed + 1);
-        let mut plan = Plan::default();
+        let (mut keep, mut all_dropped) = (Vec::new(), Vec::new());
         let mut tear = Tear {
             path: self.folder(),
             offset: 0,
@@ -379,16 +402,16 @@ impl Recovery<'_> {
             if is_torn {
                 self.check_behind(&segment, &tear)?;
             }
-            plan.keep.push(segment);
+            keep.push(segment);
         }
         for dropped in rest.chain(headless) {
             self.check_dropped(&dropped, &tear)?;
-            plan.dropped.push(dropped);
+            all_dropped.push(dropped);
         }
         if expected <= flushed {
             return Err(tear.corruption(&format!("sequence {flushed} is in the ledger already")));
         }
-        Ok(plan)
+        Ok((keep, all_dropped))
     }
 
     /// Checks the records of a sealed segment that are to be replayed: what a sealed segment holds

@@ -223,20 +223,6 @@ pub(crate) fn for_each_record(
     }
 }
 
-/// Looks into a segment that was begun, as it is not unused, but whose header does not say so: the
-/// first record, and the first sync mark that vouches for it. If there is one, or if the machine
-/// has not been restarted since, the header had been safe.
-pub(crate) fn find_headless(file: &[u8], store_seed: u32) -> (Option<u64>, Option<Stray>) {
-    let start = FILE_HEADER_LENGTH;
-    let mut search = RecordSearch::new(file, store_seed);
-    let first = (start..file.len()).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
-        let record = search.record_at(offset, &(0..=u64::MAX))?;
-        record.marked_sequence().is_none().then_some(record.sequence)
-    });
-    let stray = first.and_then(|first| find_stray(file, store_seed, start as u64, first, false));
-    (first, stray)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;

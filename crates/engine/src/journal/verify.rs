@@ -7,7 +7,7 @@ use pellucid_io::{FileSystem, MapMode};
 use super::current::Span;
 use super::footer::{Footer, NoFooter, decode_footer};
 use super::record::{Record, RecordKind};
-use super::scan::{find_headless, find_stray, is_unused, scan_records};
+use super::scan::scan_records;
 use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
 use crate::codec::{FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
@@ -61,7 +61,8 @@ pub(crate) fn list_segments(files: &dyn FileSystem, directory: &Path) -> Result<
     Ok(numbers)
 }
 
-/// Checks segment `number`; `None` if it was made but never begun.
+/// Checks the bytes of segment `number` that say of themselves what is in them; `None` if it was
+/// made but never begun. Whether the journal ends where it may is seen by [`super::check_journal`].
 pub(crate) fn verify_segment(
     files: &dyn FileSystem,
     directory: &Path,
@@ -75,6 +76,7 @@ pub(crate) fn verify_segment(
     let map = file.map(length, MapMode::Read).map_err(failed)?;
     let bytes = map.bytes();
     let facts = manifest.segments.iter().find(|facts| facts.number == number);
+    let sealed_facts = facts.filter(|facts| facts.last_sequence != 0);
     let mut summary =
         SegmentSummary { path: path.clone(), number, size_bytes: length, ..Default::default() };
     for (offset, length) in unreadable_parts(&*map) {
@@ -83,11 +85,6 @@ pub(crate) fn verify_segment(
     let identity = manifest.store_identity;
     let header =
         match FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path) {
-            Ok(header) if header.first_sequence == 0 && facts.is_none() => {
-                let same_mount = is_same_mount(&header, files, directory);
-                verify_not_begun(bytes, checksum_seed(&[identity]), same_mount, &mut summary);
-                return Ok(Some(summary).filter(|summary| !summary.problems.is_empty()));
-            }
             Ok(header) => header,
             Err(Error::Corruption { offset, what, .. }) => {
                 summary.problem(offset, what);
@@ -98,6 +95,9 @@ pub(crate) fn verify_segment(
                 return Ok(Some(summary));
             }
         };
+    if header.first_sequence == 0 && sealed_facts.is_none() {
+        return Ok(Some(summary).filter(|summary| !summary.problems.is_empty()));
+    }
     summary.first_sequence = header.first_sequence;
     let seed = checksum_seed(&[identity]);
     match decode_footer(bytes, identity, number, header.first_sequence) {
@@ -105,14 +105,17 @@ pub(crate) fn verify_segment(
         Err(reason) => {
             // A loss of power while a segment is sealed leaves a part of its footer.
             summary.has_damaged_footer = reason == NoFooter::Damaged;
-            if facts.is_some_and(|facts| facts.last_sequence != 0) {
+            if sealed_facts.is_some() {
                 summary.problem(length, "the footer is damaged");
             }
-            let same_mount = is_same_mount(&header, files, directory);
-            verify_unsealed(bytes, seed, same_mount, &mut summary);
+            let scanned = scan_records(bytes, seed, summary.first_sequence);
+            summary.records = scanned.offsets.len() as u64;
+            summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
         }
     }
-    check_facts(facts, &mut summary);
+    if let Some(facts) = sealed_facts {
+        check_facts(facts, &mut summary);
+    }
     Ok(Some(summary))
 }
 
@@ -140,44 +143,9 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     }
 }
 
-/// Checks a segment that was not begun, by its header: it holds no record that was durable.
-fn verify_not_begun(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
-    if is_unused(bytes) {
-        return;
-    }
-    let (first, stray) = find_headless(bytes, seed);
-    if let Some(first) = first.filter(|_| same_mount || stray.is_some()) {
-        let what = format!("the header says that nothing was written, yet sequence {first} was");
-        summary.problem(0, what);
-    }
-}
-
-/// Checks the records up to the tear. A durable record behind the tear shows that it is damage.
-fn verify_unsealed(bytes: &[u8], seed: u32, same_mount: bool, summary: &mut SegmentSummary) {
-    let scanned = scan_records(bytes, seed, summary.first_sequence);
-    summary.records = scanned.offsets.len() as u64;
-    summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
-    let missing = scanned.missing_sequence;
-    if let Some(stray) = find_stray(bytes, seed, scanned.tear, missing, same_mount) {
-        let what = format!(
-            "sequence {missing}: {}, yet there is a record at offset {}",
-            scanned.damage.text(),
-            stray.offset
-        );
-        summary.problem(scanned.tear, what);
-    }
-}
-
-/// True if the segment was made while the file system was mounted as it is now.
-fn is_same_mount(header: &FileHeader, files: &dyn FileSystem, directory: &Path) -> bool {
-    let mount_identity = files.mount_identity(directory);
-    mount_identity != [0; 16] && header.mount_identity == mount_identity
-}
-
-fn check_facts(facts: Option<&SegmentFacts>, summary: &mut SegmentSummary) {
-    let Some(facts) = facts else { return };
+fn check_facts(facts: &SegmentFacts, summary: &mut SegmentSummary) {
     let agrees = facts.first_sequence == summary.first_sequence
-        && (facts.last_sequence == 0 || facts.last_sequence == summary.last_sequence);
+        && facts.last_sequence == summary.last_sequence;
     if !agrees {
         let what = format!(
             "the manifest names sequences {} to {}, the file holds {} to {}",
