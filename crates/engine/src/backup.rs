@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
 use crate::journal::{JOURNAL_FOLDER, Segment, segment_path};
 use crate::ledger::{Manifest, PinnedVersion, table_path};
+use crate::mapped::Mapped;
 use crate::open_store::OpenStore;
 
 /// Bytes that are copied in one go where files cannot be linked.
@@ -43,13 +44,17 @@ pub(crate) fn backup(store: &OpenStore, target: &Path) -> Result<Backup> {
     // still mapped then, and are copied.
     for segment in &captured.segments {
         let (path, bytes) = (&segment.shared.path, segment.sealed_file());
-        link_or_copy(files, path, &target.join(JOURNAL_FOLDER), bytes, &mut backup)?;
+        if link_or_copy(files, path, &target.join(JOURNAL_FOLDER), bytes, &mut backup)? {
+            segment.check_sealed()?;
+        }
     }
     for (_, facts) in &captured.manifest.tables {
         let table = captured.version.table(facts.number);
         let bytes = table.map_or(&[][..], |table| table.blocks().bytes());
         let path = table_path(&store.directory, facts.number);
-        link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)?;
+        if link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)? {
+            table.map_or(Ok(()), |table| table.blocks().check_all())?;
+        }
     }
     finish(files, target, &captured.manifest)?;
     Ok(backup)
@@ -133,27 +138,34 @@ fn place(
         file.map(length, MapMode::Read)
     };
     let map = open().map_err(|error| Error::io("open", path, error))?;
+    let map = Mapped::from(map);
     if may_link {
-        return link_or_copy(files, path, folder, map.bytes(), backup);
+        if !link_or_copy(files, path, folder, map.bytes(), backup)? {
+            return Ok(());
+        }
+    } else {
+        copy(files, path, folder, map.bytes(), backup)?;
     }
-    copy(files, path, folder, map.bytes(), backup)
+    map.check(0..map.length(), path)
 }
 
-/// Gives the file at `path`, which holds `bytes`, a second name in `folder`, or copies it there.
+/// Gives the file at `path`, which holds `bytes`, a second name in `folder`, or copies it there:
+/// true if that had to be, and the bytes were read.
 fn link_or_copy(
     files: &dyn FileSystem,
     path: &Path,
     folder: &Path,
     bytes: &[u8],
     backup: &mut Backup,
-) -> Result<()> {
+) -> Result<bool> {
     let target = folder.join(path.file_name().unwrap_or_default());
     if files.hard_link(path, &target).is_err() {
-        return copy(files, path, folder, bytes, backup);
+        copy(files, path, folder, bytes, backup)?;
+        return Ok(true);
     }
     backup.linked_files += 1;
     backup.size_bytes += bytes.len() as u64;
-    Ok(())
+    Ok(false)
 }
 
 fn copy(

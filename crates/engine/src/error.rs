@@ -264,22 +264,6 @@ impl Error {
     }
 }
 
-/// The end of a message about a failure of the file system: its cure, where there is a known one.
-fn cure(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            ": give the folder to the user that runs this program (chown), or use another folder"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => {
-            ": the file system is mounted read-only; mount it for writing, or use another folder"
-        }
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            ": a file is in the way; use another folder"
-        }
-        _ => "",
-    }
-}
-
 fn exhaustion_cure(source: &io::Error) -> &'static str {
     match source.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors) {
         true => "raise the limit of descriptors (ulimit -n, LimitNOFILE=), or try again later",
@@ -291,7 +275,12 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Io { operation, path, source } => {
-                write!(f, "could not {operation} {}: {source}{}", path.display(), cure(source))
+                write!(
+                    f,
+                    "could not {operation} {}: {source}{}",
+                    path.display(),
+                    pellucid_io::folder_cure(source)
+                )
             }
             Error::Exhausted { operation, path, source } => {
                 let path = path.display();

@@ -145,11 +145,19 @@ impl Report {
 pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
     let directory = directory.as_ref();
     // What cannot be read is a problem to report, and what follows it is to be looked at.
-    let files = &ByCalls(files);
+    let (mapped, files) = (files, &ByCalls(files));
     let _lock = take_lock(files, directory)?;
     let manifest = read_manifest(directory, files)?;
     let mut report = describe(&manifest);
     verify_journal(directory, files, &manifest, &mut report)?;
+    // All segments at once: by calls, they would all be in memory.
+    match check_journal(mapped, directory, &manifest) {
+        // What opening refuses in a file that is named already has the same reason.
+        Err(
+            Error::Corruption { path, .. } | Error::Foreign { path } | Error::Version { path, .. },
+        ) if report.names(&path) => {}
+        checked => checked.or_else(|error| report.note(error))?,
+    }
     for (_, facts) in &manifest.tables {
         let table = Table::open(files, directory, manifest.store_identity, facts.clone());
         let problems = match table {
@@ -234,12 +242,7 @@ fn verify_journal(
     summaries.retain(|_| is_current.next().unwrap_or(true));
     summaries.sort_by_key(|summary| summary.first_sequence);
     summaries.into_iter().for_each(|summary| note_segment(summary, report));
-    // What opening refuses in a file that is named already has the same reason.
-    match check_journal(files, directory, manifest) {
-        Err(Error::Corruption { path, .. }) if report.names(&path) => Ok(()),
-        Err(error) => report.note(error),
-        Ok(()) => Ok(()),
-    }
+    Ok(())
 }
 
 fn note_segment(summary: SegmentSummary, report: &mut Report) {

@@ -23,7 +23,11 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     let directory = directory.as_ref();
     let files = &*options.file_system;
     let lock = take_lock(files, directory)?;
-    let former = Manifest::read(files, directory).ok().flatten();
+    let former = match Manifest::read(files, directory) {
+        // A newer release may know more than this one would write.
+        Err(error @ Error::Version { .. }) => return Err(error),
+        read => read.ok().flatten(),
+    };
     let identity = match &former {
         Some(manifest) => manifest.store_identity,
         None => journal_identity(directory, &options)?,
@@ -86,7 +90,7 @@ fn check(
     former: Option<&Manifest>,
     manifest: &Manifest,
 ) -> Result<()> {
-    let files = &ByCalls(&*options.file_system);
+    let (mapped, files) = (&*options.file_system, &ByCalls(&*options.file_system));
     let known = former.unwrap_or(manifest);
     for number in list_segments(files, directory)? {
         let Some(summary) = verify_segment(files, directory, known, number)? else { continue };
@@ -98,6 +102,7 @@ fn check(
             return Err(Error::corruption(&summary.path, summary.size_bytes, what));
         }
     }
-    check_journal(files, directory, known)?;
-    check_journal(files, directory, manifest)
+    // All segments at once: by calls, they would all be in memory.
+    check_journal(mapped, directory, known)?;
+    check_journal(mapped, directory, manifest)
 }

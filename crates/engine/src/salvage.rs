@@ -35,6 +35,7 @@ const LOST_MAX: usize = 10_000;
 /// The damage of a part that was lost.
 const DAMAGED: &str = "there is no intact record";
 const UNREADABLE: &str = "it cannot be read from the medium";
+const UNFINISHED: &str = "the end of the batch is missing";
 
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,7 +263,9 @@ impl SegmentReader<'_> {
         let summaries: Vec<(u64, Option<SegmentSummary>)> =
             numbers.iter().map(|number| (*number, verify(number).flatten())).collect();
         let readable = summaries.iter().filter_map(|(_, summary)| summary.as_ref());
-        let spans: Vec<_> = readable.map(SegmentSummary::span).collect();
+        // Of a segment whose header is damaged, nobody knows whether another stands for it.
+        let spans = readable.map(SegmentSummary::span).filter(|span| span.first_sequence != 0);
+        let spans: Vec<_> = spans.collect();
         let is_current = current_segments(&spans, self.manifest);
         let replaced: Vec<u64> = std::iter::zip(&spans, is_current)
             .filter(|(_, is_current)| !is_current)
@@ -312,11 +315,20 @@ impl SegmentReader<'_> {
         let is_unreadable =
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
-        walk_records(map.bytes(), (identity, number, seed), first_sequence, |found| match found {
-            Stretch::Record { sequence, offset, length } => {
-                self.places.push(Place { sequence, segment: index, offset, length });
+        let places = &mut self.places;
+        let mut batch_begin = places.len();
+        let mut visit = |found| match found {
+            Stretch::Record { sequence, offset, length, batch_goes_on } => {
+                places.push(Place { sequence, segment: index, offset, length });
+                if !batch_goes_on {
+                    batch_begin = places.len();
+                }
             }
             Stretch::Damage { offset, length, after, before } => {
+                // Between damage and the next record, a batch may have ended.
+                if before.is_some() {
+                    batch_begin = places.len();
+                }
                 unnamed.retain(|part| !touches(part, offset, length));
                 let is_unreadable = is_unreadable(offset, length);
                 salvaged.lose(Lost {
@@ -328,7 +340,21 @@ impl SegmentReader<'_> {
                     what: if is_unreadable { UNREADABLE } else { DAMAGED }.to_owned(),
                 });
             }
-        });
+        };
+        let is_sealed =
+            walk_records(map.bytes(), (identity, number, seed), first_sequence, &mut visit);
+        // A batch that was not written to its end was never acknowledged.
+        let unfinished = places.split_off(if is_sealed { places.len() } else { batch_begin });
+        if let (Some(first), Some(last)) = (unfinished.first(), unfinished.last()) {
+            salvaged.lose(Lost {
+                path: path.to_path_buf(),
+                offset: first.offset,
+                length: last.offset + last.length - first.offset,
+                first_sequence: first.sequence,
+                last_sequence: last.sequence,
+                what: UNFINISHED.to_owned(),
+            });
+        }
         // The end of a segment may have held records, or was zeros, or its footer.
         for (offset, length) in unnamed.into_iter().filter(|part| part.0 > 0) {
             salvaged.lose(Lost {

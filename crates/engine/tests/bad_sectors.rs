@@ -6,10 +6,12 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{ByCalls, FileSystem};
 
 const KEYS: u64 = 1_000;
 const PAGE_BYTES: u64 = 4_096;
@@ -106,4 +108,86 @@ fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
     let engine = Engine::open(STORE, options(&files)).unwrap();
     let found = engine.get(table, &1_u64.to_le_bytes()).unwrap().unwrap();
     assert_eq!(found.value, value(1)[..]);
+}
+
+/// A page that the medium does not give is zeros in a map, and zeros end the records: an opening
+/// dropped what was behind it, although it had been acknowledged as durable.
+#[test]
+fn an_opening_takes_no_bad_sector_for_the_end_of_the_records() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = journal_only(&engine);
+    let last = (0..20).map(|key| put(&engine, table, &[key], &[key; 300]).unwrap()).max().unwrap();
+    engine.wait_durable(last).unwrap();
+    drop(engine);
+    let files = files.crash(1);
+    let path = path_of(&files, "journal", 0);
+    files.fail_reads(&path, PAGE_BYTES..PAGE_BYTES + 1).unwrap();
+    // The maps of the simulation have no bad sectors; those of copies have.
+    let by_calls: &'static ByCalls<'_> =
+        Box::leak(Box::new(ByCalls(Box::leak(Box::new(files.clone())))));
+    let before = files.read(&path).unwrap();
+    let options = EngineOptions { file_system: Arc::new(*by_calls), ..small(&files) };
+    match Engine::open(STORE, options) {
+        Err(Error::Corruption { path: named, offset, .. }) => {
+            assert_eq!((named, offset), (path.clone(), PAGE_BYTES));
+        }
+        outcome => panic!("{:?}", outcome.map(|_| ())),
+    }
+    assert!(files.read(&path).unwrap() == before, "the file was changed");
+}
+
+/// A segment that the manifest does not name and whose header is gone counted as one that another
+/// stands for: what was in it was neither salvaged nor said to be lost.
+#[test]
+fn a_segment_without_its_header_is_salvaged() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = journal_only(&engine);
+    put(&engine, table, b"a", b"value A").unwrap();
+    engine.close().unwrap();
+    let engine = open(&files).unwrap();
+    put_durable(&engine, table, b"b", b"value B").unwrap();
+    drop(engine);
+    let files = files.crash(1);
+    let holds = |path: &PathBuf| files.read(path).unwrap().windows(7).any(|w| w == b"value B");
+    let count = list(&files, "journal").len();
+    let path = (0..count).map(|index| path_of(&files, "journal", index)).find(holds).unwrap();
+    files.open(&path, true).unwrap().write_all_at(&[0; 64], 0).unwrap();
+    let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
+    assert!(salvaged.lost.iter().any(|lost| lost.path == path), "{:?}", salvaged.lost);
+    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
+    assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
+}
+
+/// Half of a batch came back by salvage, and nothing was said to be lost.
+#[test]
+fn salvage_leaves_out_a_batch_that_was_not_written_to_its_end() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = journal_only(&engine);
+    put(&engine, table, b"before", b"whole").unwrap();
+    let values: Vec<Vec<u8>> = (0..6).map(|key| vec![key; 300]).collect();
+    let mut batch = pellucid_engine::Batch::new();
+    for value in &values {
+        batch.put(table, &value[..1], b"", value);
+    }
+    let written = engine.write(&batch, pellucid_engine::Acknowledgement::Os).unwrap();
+    engine.wait_durable(written.sequence).unwrap();
+    drop(engine);
+    let files = files.crash(1);
+    let path = path_of(&files, "journal", 0);
+    let content = files.read(&path).unwrap();
+    let third = content.windows(300).position(|window| window == values[3]).unwrap();
+    let zeros = vec![0; content.len() - third + 40];
+    files.open(&path, true).unwrap().write_all_at(&zeros, third as u64 - 40).unwrap();
+    let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
+    let is_named = |lost: &pellucid_engine::Lost| {
+        lost.first_sequence == 3 && lost.what.contains("the end of the batch is missing")
+    };
+    assert!(salvaged.lost.iter().any(is_named), "{:?}", salvaged.lost);
+    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+    assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"whole".to_vec()));
+    assert_eq!(get(&engine, table, &[0]).unwrap(), None);
 }

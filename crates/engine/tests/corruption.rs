@@ -16,7 +16,7 @@ use pellucid_engine::{
     Compression, Engine, EngineOptions, Error, TableOptions, cut_tail, rebuild_ledger, verify,
 };
 use pellucid_io::FileSystem;
-use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 /// The path of the journal segment that holds `bytes`, and where.
 fn find(files: &SimulatedFileSystem, bytes: &[u8]) -> (PathBuf, u64) {
@@ -137,6 +137,32 @@ fn a_tail_is_cut_off_on_request() {
     put_durable(&engine, table, b"d", b"value D").unwrap();
     engine.close().unwrap();
     assert!(files.exists(&cut.kept_as), "what was dropped stays");
+}
+
+/// A cut that was interrupted once the file had its second name failed each time after.
+#[test]
+fn a_cut_that_was_interrupted_can_be_made_again() {
+    let (files, _engine) = three_keys();
+    let (path, offset) = find(&files, b"value B");
+    let files = files.kill();
+    files.flip_bits(&path, offset, 1).unwrap();
+    let before = files.read(&path).unwrap();
+    for fails in 1.. {
+        let copy = files.kill();
+        copy.set_faults(Faults { fail_call: Some(fails), keep_failing: true, ..Faults::default() });
+        let is_whole = cut_tail(STORE, &copy).is_ok();
+        copy.set_faults(Faults::default());
+        cut_tail(STORE, &copy).unwrap();
+        let kept_as = path.with_extension("journal.dropped");
+        assert_eq!(copy.read(&kept_as).unwrap(), before);
+        let engine = open(&copy).unwrap();
+        let table = engine.table("t").unwrap();
+        put_durable(&engine, table, b"e", b"value E").unwrap();
+        engine.close().unwrap();
+        if is_whole {
+            break;
+        }
+    }
 }
 
 /// What the tables hold is nothing that a cut may take away.
@@ -456,6 +482,32 @@ fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed()
     // A segment of garbage collection has gaps: without its footer it would end at the first.
     let outcome = rebuild_ledger(STORE, small(&without_manifest));
     assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
+}
+
+/// With the last segment gone, a rebuild succeeded without what was in it; with one in the middle
+/// gone, it replaced the manifest before it refused.
+#[test]
+fn a_rebuild_without_a_segment_changes_nothing() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = journal_only(&engine);
+    for key in 0..60 {
+        put(&engine, table, &[key], &[key; 400]).unwrap();
+    }
+    engine.close().unwrap();
+    let manifest = Path::new(STORE).join("manifest");
+    let before = files.read(&manifest).unwrap();
+    let names = list(&files, "journal");
+    let holding = |value: u8| find(&files, &[value; 400]).0;
+    assert!(names.len() > 2 && holding(0) != holding(30) && holding(30) != holding(59));
+    for gone in [holding(0), holding(30), holding(59)] {
+        let files = files.kill();
+        files.remove(&gone).unwrap();
+        assert_ne!(verify(STORE, &files).unwrap().problems, []);
+        let outcome = rebuild_ledger(STORE, small(&files));
+        assert!(matches!(outcome, Err(Error::Corruption { .. })), "{outcome:?}");
+        assert!(files.read(&manifest).unwrap() == before, "the manifest was changed");
+    }
 }
 
 #[test]

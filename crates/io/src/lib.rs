@@ -22,6 +22,7 @@
 
 mod by_calls;
 mod bytes;
+mod cure;
 mod file;
 mod memory;
 mod page;
@@ -34,6 +35,7 @@ mod unreadable;
 
 pub use by_calls::ByCalls;
 pub use bytes::FileBytes;
+pub use cure::folder_cure;
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};

@@ -2,6 +2,7 @@
 //! (`docs/format.md`, Recovery).
 
 use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result, is_full};
 use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
+use crate::mapped::Mapped;
 
 /// Bytes that are written anew by one call.
 const REWRITE_LENGTH: usize = 1 << 20;
@@ -85,7 +87,7 @@ struct Plan {
     /// Behind the end of the journal.
     dropped: Vec<SegmentCandidate>,
     remove: Vec<PathBuf>,
-    /// That of all segments; 0 if there are none.
+    /// The highest number that a file has; 0 if there is none.
     highest_number: u64,
 }
 
@@ -234,27 +236,31 @@ impl<'a> Recovery<'a> {
 
     /// Decides about every file, without changing any.
     fn plan(&self) -> Result<Plan> {
-        let (names, mut remove) = self.list()?;
-        let found = self.find(&names, &mut remove)?;
+        let (numbers, highest_number, mut remove) = self.list()?;
+        let found = self.find(&numbers, &mut remove)?;
         let (found, headless) = found.into_iter().partition(SegmentCandidate::says_it_begins);
         let found = self.without_replaced(found, &mut remove);
         let (keep, dropped) = self.judge(found, headless)?;
-        Ok(Plan { keep, dropped, remove, highest_number: names.last().copied().unwrap_or(0) })
+        Ok(Plan { keep, dropped, remove, highest_number })
     }
 
     fn folder(&self) -> PathBuf {
         self.directory.join(JOURNAL_FOLDER)
     }
 
-    /// The numbers of the segments there are, ascending, and the files that were being written.
-    fn list(&self) -> Result<(Vec<u64>, Vec<PathBuf>)> {
+    /// The numbers of the segments there are, ascending, the highest number that any file has, and
+    /// the files that were being written.
+    fn list(&self) -> Result<(Vec<u64>, u64, Vec<PathBuf>)> {
         let folder = self.folder();
         let names = self.file_system.list(&folder);
         let names = names.map_err(|error| Error::io("list", &folder, error))?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
+        // No number is used a second time while a file that was dropped on request has it.
+        let ever = names.iter().map(|name| name.strip_suffix(".dropped").unwrap_or(name));
+        let highest = ever.filter_map(segment_number).max().unwrap_or(0);
         let unfinished = names.iter().filter(|name| name.ends_with(".new"));
-        Ok((numbers, unfinished.map(|name| folder.join(name)).collect()))
+        Ok((numbers, highest, unfinished.map(|name| folder.join(name)).collect()))
     }
 
     /// The facts of segment `number` in the manifest.
@@ -321,6 +327,11 @@ impl<'a> Recovery<'a> {
             }
             Err(_) => return Err(Error::corruption(&path, length, "the footer is damaged")),
         };
+        // What the medium does not give looks like zeros, and so like the end of the records.
+        if !self.cuts && matches!(state, CandidateState::Unsealed(_)) {
+            let map = Mapped::from(Arc::clone(&map));
+            map.check(0..map.length(), &path)?;
+        }
         let (dead_bytes, marker_bytes) =
             facts.map_or((0, 0), |facts| (facts.dead_bytes, facts.marker_bytes));
         Ok(Some(SegmentCandidate {
@@ -479,7 +490,11 @@ impl<'a> Recovery<'a> {
             write_anew(&*file, &segment.bytes_to(scanned.end))?;
             file.set_length(segment.map.length() as u64)?;
             file.sync()?;
-            self.file_system.hard_link(&segment.path, &part.kept_as)?;
+            match self.file_system.hard_link(&segment.path, &part.kept_as) {
+                // A cut that was interrupted here has kept the same file already.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                linked => linked?,
+            }
             self.file_system.rename(&new_path, &segment.path)
         };
         replace().map_err(|error| Error::io("cut", &segment.path, error))?;

@@ -20,20 +20,21 @@ const SEQUENCES_MAX: u64 = 1 << 32;
 /// A stretch of a segment, as a walk through it finds it.
 pub(crate) enum Stretch {
     /// An intact record; its length includes the padding.
-    Record { sequence: u64, offset: u64, length: u64 },
+    Record { sequence: u64, offset: u64, length: u64, batch_goes_on: bool },
     /// Bytes that are none, with the sequence numbers of the records around them.
     Damage { offset: u64, length: u64, after: Option<u64>, before: Option<u64> },
 }
 
 /// Calls `visit` for all that `file`, a segment with identity, number and seed, holds. Its first
-/// sequence number is 0 if that is not known.
+/// sequence number is 0 if that is not known. True if it has a footer.
 pub(crate) fn walk_records(
     file: &[u8],
     (identity, number, seed): (u64, u64, u32),
     first_sequence: u64,
     mut visit: impl FnMut(Stretch),
-) {
+) -> bool {
     let footer = decode_footer(file, identity, number, first_sequence).ok();
+    let is_sealed = footer.is_some();
     let end = footer.map_or(file.len(), |footer| footer.offset as usize);
     let bytes = &file[..end];
     // A sync mark at the beginning has the sequence number of the record before.
@@ -49,8 +50,9 @@ pub(crate) fn walk_records(
                     report(bytes, from, offset, (after, Some(before)), &mut visit);
                 }
                 if !is_mark {
-                    let (sequence, offset) = (record.sequence, offset as u64);
-                    visit(Stretch::Record { sequence, offset, length: length as u64 });
+                    let Record { sequence, batch_goes_on, .. } = record;
+                    let (offset, length) = (offset as u64, length as u64);
+                    visit(Stretch::Record { sequence, offset, length, batch_goes_on });
                 }
                 after = Some(record.sequence);
                 offset += length;
@@ -64,6 +66,7 @@ pub(crate) fn walk_records(
     if let Some(from) = damaged_from {
         report(bytes, from, bytes.len(), (after, None), &mut visit);
     }
+    is_sealed
 }
 
 /// Reports the bytes from `from` to `to` as damage, unless they are the zeros behind the last

@@ -377,6 +377,11 @@ impl Segment {
         self.footer().map_or(&[], |footer| sealed_bytes(&self.shared, footer))
     }
 
+    /// An error if a page of a sealed segment cannot be read: to be asked behind a use of all.
+    pub(crate) fn check_sealed(&self) -> Result<()> {
+        self.shared.map.check(0..self.sealed_file().len(), &self.shared.path)
+    }
+
     /// The end of the records, as far as readers may look.
     #[inline]
     fn records_end(&self) -> usize {
