@@ -7,6 +7,8 @@ use std::ptr;
 
 use pellucid_thread::exponential;
 
+/// The kernel's list of this process's threads.
+const THREADS_FOLDER: &str = "/proc/self/task";
 /// Threads that have a timer at most; the others are not sampled.
 pub(crate) const THREADS_MAX: usize = 512;
 
@@ -43,7 +45,10 @@ impl Timers {
     /// Gives a timer to each thread that is new, and takes back those of threads that ended.
     pub(crate) fn scan(&mut self) -> io::Result<()> {
         let mut present = Vec::new();
-        for entry in std::fs::read_dir("/proc/self/task")? {
+        let threads = std::fs::read_dir(THREADS_FOLDER).map_err(|error| {
+            io::Error::new(error.kind(), format!("{THREADS_FOLDER}: {error}: mount proc at /proc"))
+        })?;
+        for entry in threads {
             let name = entry?.file_name();
             present.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
         }

@@ -147,7 +147,10 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     })?;
     match answer.status {
         200 => out.end(),
-        404 => Err(Failure::missing(format!("there is no entity `{}`", arguments.key))),
+        // Where the table is missing, the answer says so.
+        404 if answer.body.is_empty() => {
+            Err(Failure::missing(format!("there is no entity `{}`", arguments.key)))
+        }
         _ => Err(answer.failure(&arguments.table.grant("read"))),
     }
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use pellucid_io::folder_cure;
+use rustix::fs::{Access, access};
+
 use super::machine::Machine;
 
 /// Descriptors that a server with the default limit of connections may need: 16,384 connections,
@@ -78,7 +81,8 @@ fn costly(is: bool, advice: impl Into<String>) -> Option<(State, String)> {
 
 /// Runs all checks for a store in `folder`.
 pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
-    let mut checks = vec![descriptors(machine), file_system(machine, folder), clock(machine)];
+    let mut checks = vec![descriptors(machine), writable(folder), file_system(machine, folder)];
+    checks.push(clock(machine));
     checks.extend([huge_pages(machine), swap(machine), overcommit(machine), backlog(machine)]);
     checks.extend([governor(machine), quota(machine)]);
     checks
@@ -93,6 +97,19 @@ fn descriptors(machine: &Machine) -> Check {
         let connections = most - 512.min(most / 2);
         let advice = format!("at most {connections} connections are served at a time: {cure}");
         costly(*most < DESCRIPTORS, advice)
+    })
+}
+
+/// The folder of the store, or the nearest above it that is there.
+fn writable(folder: &Path) -> Check {
+    Examined("folder", Some(folder.display().to_string())).judge(|_| {
+        if !folder.is_dir() {
+            let advice = "it is no folder: name another one";
+            return Some((State::Broken, advice.to_owned()));
+        }
+        let refused = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
+        let cure = folder_cure(&refused.into());
+        Some((State::Broken, format!("this user cannot write to it{cure}")))
     })
 }
 

@@ -9,11 +9,23 @@ use super::common::root;
 use super::{documents, free_ports, run_script, steps, with_ports};
 
 /// Words that a line of commands begins with.
-const PROGRAMS: [&str; 9] =
-    ["bpftrace", "cargo", "curl", "docker", "dpkg", "go", "install", "make", "pellucid"];
+const PROGRAMS: [&str; 12] = [
+    "bpftrace",
+    "cargo",
+    "curl",
+    "docker",
+    "dpkg",
+    "git",
+    "go",
+    "install",
+    "make",
+    "pellucid",
+    "skopeo",
+    "systemctl",
+];
 
 /// Blocks of commands that are not run here, by page and first line, with the reason.
-const NOT_RUN: [(&str, &str, &str); 11] = [
+const NOT_RUN: [(&str, &str, &str); 12] = [
     ("README.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
     ("docs/studies.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
     ("docs/tasks.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
@@ -27,11 +39,8 @@ const NOT_RUN: [(&str, &str, &str); 11] = [
         "changes the machine: `packaging/test-package` does it in a tree",
     ),
     ("docs/operating.md", "install", "changes the machine, as root"),
-    (
-        "docs/operating.md",
-        "docker",
-        "needs a daemon: `packaging/dist` makes the image and tries it",
-    ),
+    ("docs/operating.md", "docker", "needs a daemon"),
+    ("docs/upgrading.md", "systemctl", "stops the machine's service"),
     ("docs/observability.md", "bpftrace", "needs root: `probes.rs` runs the script"),
 ];
 /// As those; the programs are not on every machine.
@@ -273,7 +282,7 @@ fn every_block_of_commands_is_run_or_is_named_with_its_reason() {
         for block in document.split("```").skip(1).step_by(2) {
             let (language, body) = block.split_once('\n').unwrap();
             let body = body.replace("target/release/", "");
-            let first = body.lines().next().unwrap_or_default();
+            let first = body.lines().next().unwrap_or_default().trim_start();
             let mut words = first.split_whitespace().skip_while(|word| word.contains('='));
             if language.is_empty() && words.next().is_some_and(|word| PROGRAMS.contains(&word)) {
                 let all = NOT_RUN.iter().chain(&NEEDS_MORE);

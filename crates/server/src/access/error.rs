@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use pellucid_io::folder_cure;
+
 /// Why accounts could not be read or changed. None of them holds anything secret.
 #[derive(Debug)]
 pub enum AccessError {
@@ -24,7 +26,8 @@ impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AccessError::File(path, error) => {
-                write!(f, "the accounts in {} cannot be used: {error}", path.display())
+                let cure = folder_cure(error);
+                write!(f, "the accounts in {} cannot be used: {error}{cure}", path.display())
             }
             AccessError::Malformed(path, what) => {
                 write!(f, "the accounts in {} cannot be used: {what}", path.display())

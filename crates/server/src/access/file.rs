@@ -7,17 +7,25 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use crate::access::error::AccessError;
-use crate::access::record::AccountList;
+use crate::access::record::{AccountList, VERSION};
 
 const FILE: &str = "accounts.json";
 const NEW_FILE: &str = "accounts.json.new";
 const LOCK_FILE: &str = "accounts.lock";
 /// Bytes that the file may have.
 const LENGTH_MAX: u64 = 64 << 20;
+
+/// What every version of the file says.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
 
 /// The accounts of a store, on the disk.
 #[derive(Clone, Debug)]
@@ -60,6 +68,12 @@ impl AccountFile {
         let mut text = String::new();
         let read = file.take(LENGTH_MAX).read_to_string(&mut text);
         read.map_err(|error| AccessError::File(path.clone(), error))?;
+        if let Ok(Versioned { version }) = serde_json::from_str(&text)
+            && version > VERSION
+        {
+            let what = format!("it has version {version}: start a newer release with it");
+            return Err(AccessError::Malformed(path, what));
+        }
         let list: Result<AccountList, _> = serde_json::from_str(&text);
         // Only the place: the reason could quote what stands there.
         let list = list.map_err(|error| {
@@ -112,7 +126,18 @@ impl AccountFile {
 
 /// Opens a file for writing that only its owner can read.
 fn private(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    // An operator changes accounts as root, and the server reads them as the folder's owner.
+    if let Some(folder) = path.parent().map(std::fs::metadata).transpose()?
+        && file.metadata()?.uid() != folder.uid()
+    {
+        match fchown(&file, Some(folder.uid()), Some(folder.gid())) {
+            Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -152,6 +177,30 @@ mod tests {
         let before = file.stamp();
         assert!(add(&file, "a").is_err());
         assert_eq!(file.stamp(), before);
+    }
+
+    /// A later version was called malformed, at the place of its first new word.
+    #[test]
+    fn a_later_version_is_named() {
+        let folder = TempDir::new().unwrap();
+        let file = AccountFile::new(folder.path());
+        std::fs::write(file.path(), "{\"version\":9,\"people\":{}}").unwrap();
+        let text = file.read().err().unwrap().to_string();
+        assert!(text.ends_with("it has version 9: start a newer release with it"), "{text}");
+    }
+
+    /// Root added the first account, and the server of the folder's owner could not read the file.
+    #[test]
+    fn the_owner_of_the_folder_owns_the_accounts() {
+        let folder = TempDir::new().unwrap();
+        let file = AccountFile::new(folder.path());
+        // Only root can give folders away.
+        let _ = std::os::unix::fs::chown(folder.path(), Some(4_321), Some(4_321));
+        add(&file, "a").unwrap();
+        let owner = |path: &Path| std::fs::metadata(path).unwrap().uid();
+        for name in [FILE, LOCK_FILE] {
+            assert_eq!(owner(&folder.path().join(name)), owner(folder.path()), "{name}");
+        }
     }
 
     #[test]

@@ -172,7 +172,7 @@ pub struct AccountList {
 }
 
 /// The form of the file that this code writes and reads.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 impl AccountList {
     /// No accounts, and a new secret.
@@ -187,7 +187,7 @@ impl AccountList {
     /// This code can use it.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
-            return Err(format!("it has version {}, and {VERSION} is known", self.version));
+            return Err(format!("it has version {}, which is none", self.version));
         }
         if self.accounts.len() > ACCOUNTS_MAX {
             return Err(format!("it has more than {ACCOUNTS_MAX} accounts"));
