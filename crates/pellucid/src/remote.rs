@@ -159,6 +159,8 @@ fn with_cure(text: String) -> String {
         ": trust it with --ca FILE.pem, or any with --insecure"
     } else if text.contains("Connection refused") {
         ": no server listens there; check host and port, or start one with `pellucid serve`"
+    } else if text.contains("InvalidContentType") {
+        ": no TLS is spoken there; try http://"
     } else if text.contains("no HTTP/1 status line") {
         ": a server with TLS is asked with https://"
     } else {

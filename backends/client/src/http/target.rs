@@ -16,7 +16,7 @@ const UNIX_HOST: &str = "localhost";
 /// Bytes that the path of a Unix socket may have: those of `sun_path` (unix(7)) but for its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// A URL that can be loaded.
+/// A URL that can be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     url: String,
@@ -42,12 +42,13 @@ impl Target {
         if let Some(place) = url.strip_prefix(UNIX_PREFIX) {
             return Target::parse_unix(url, place);
         }
-        let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| wrong("it must begin with http://"))?;
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| wrong("it must begin with http://, https:// or unix:"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            _ => return Err(wrong("only http:// and https:// can be loaded")),
+            _ => return Err(wrong("only http://, https:// and unix: can be asked")),
         };
         let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(path_begin);

@@ -135,25 +135,31 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     let (certificate, key) = certificate(folder.path());
     let server = Serving::start(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
     let port = server.address.port();
-    let url = &format!("https://localhost:{port}");
-    fails(&["get", url, "k"], 1, "--ca");
-    fails(&["get", url, "k", "--insecure"], 1, "--token-file");
+    let secured = &format!("https://localhost:{port}");
+    fails(&["get", secured, "k"], 1, "--ca");
+    fails(&["get", secured, "k", "--insecure"], 1, "--token-file");
     fails(&["get", &format!("http://localhost:{port}"), "k"], 1, "https://");
     fails(&["get", "http://127.0.0.1:1", "k"], 1, "pellucid serve");
-    fails(&["get", &format!("{url}/v0"), "k"], 2, "URL alone");
-    fails(&["get", url, "k", "--user", "ada"], 2, "--password-file");
+    fails(&["get", "127.0.0.1:1", "k"], 2, "http://, https:// or unix:");
+    let plain = Serving::start(&folder.path().join("plain"), &[]);
+    let plain_port = plain.address.port();
+    fails(&["get", &format!("https://localhost:{plain_port}"), "k", "--insecure"], 1, "http://");
+    fails(&["get", &url(&plain), "k", "--table", "nope"], 1, "there is no table");
+    plain.stop();
+    fails(&["get", &format!("{secured}/v0"), "k"], 2, "URL alone");
+    fails(&["get", secured, "k", "--user", "ada"], 2, "--password-file");
     let trusted = ["--ca", &certificate];
     for credentials in [
         &["--token-file", &file("token")][..],
         &["--token", &token],
         &["--user", "ada", "--password-file", &file("password")],
     ] {
-        fails(&[&["get", url, "k"], &trusted[..], credentials].concat(), 4, "no entity");
+        fails(&[&["get", secured, "k"], &trusted[..], credentials].concat(), 4, "no entity");
     }
-    let mut by_environment = pellucid(&["get", url, "k", "--ca", &certificate]);
+    let mut by_environment = pellucid(&["get", secured, "k", "--ca", &certificate]);
     by_environment.env("PELLUCID_TOKEN_FILE", file("token"));
     assert_eq!(super::finish(by_environment).status.code(), Some(4));
-    let put = ["put", url, "k", "v", "--ca", &certificate, "--token", &token];
+    let put = ["put", secured, "k", "v", "--ca", &certificate, "--token", &token];
     fails(&put, 1, "table/entities=write");
     server.stop();
 }
