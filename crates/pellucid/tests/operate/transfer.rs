@@ -339,6 +339,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
     let lines = "{\"_key\":\"a\"}\n{\"_key\":\"b\"}\n\n{\"_key\":\"c\"}\n{\"_key\":\"d e\"}\n";
     let import = [url, "-", "--collection", "c"];
     refused(&import, lines.as_bytes(), &["1203", "--create documents", "nothing is written"]);
+    refused(&import, b"", &["1203", "--create documents", "nothing is written"]);
     let batches = [&import[..], &["--batch", "2", "--create", "documents"]].concat();
     let expected = ["line 5: ", "1221", "all up to line 2 is written: go on with --skip 2"];
     refused(&batches, lines.as_bytes(), &expected);

@@ -1,6 +1,7 @@
 //! Documents of a collection, written batch after batch.
 
 use clap::ValueEnum;
+use pellucid_client::http::Question;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -102,6 +103,17 @@ impl Place<'_> {
             return Ok(());
         }
         Err(answer.failure(RIGHT_TO_MAKE))
+    }
+
+    /// Fails where there is no such collection, which an empty file would not find out.
+    pub(super) fn find(&self) -> Result<(), Failure> {
+        let (database, collection) = (encoded(self.database), encoded(self.collection));
+        let path = format!("/_db/{database}/_api/collection/{collection}");
+        let answer = self.remote.ask(&Question { patience: PATIENCE, ..Question::get(&path) })?;
+        if answer.status == 200 {
+            return Ok(());
+        }
+        Err(Failure::work(format!("{}; nothing is written", refusal(&answer).text)))
     }
 }
 

@@ -124,8 +124,9 @@ impl ImportArguments {
                 return Err(Failure::usage(text));
             }
         };
-        if let Some(kind) = self.create {
-            place.make(kind)?;
+        match self.create {
+            Some(kind) => place.make(kind)?,
+            None => place.find()?,
         }
         let on_duplicate = self.on_duplicate.unwrap_or(OnDuplicate::Error);
         Ok(Documents::new(place, on_duplicate, survives_machine, names, self.infer))
