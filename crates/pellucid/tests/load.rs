@@ -481,7 +481,7 @@ fn servers_that_do_not_answer_as_they_should_are_told_of() {
         std::thread::sleep(Duration::from_millis(100));
     });
     fails(&load(&malformed), 1, "no HTTP/1 status line");
-    fails(&load("ftp://127.0.0.1/"), 2, "only http:// and https://");
+    fails(&load("ftp://127.0.0.1/"), 2, "only http://, https:// and unix:");
     let rate = |rate: &str| run(&["load", "-R", rate, "http://127.0.0.1:1/"]);
     fails(&rate("0"), 2, "at least 1 request per second");
     fails(&rate("2G"), 2, "at most 1G requests per second");
