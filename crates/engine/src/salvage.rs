@@ -343,8 +343,11 @@ impl SegmentReader<'_> {
         };
         let is_sealed =
             walk_records(map.bytes(), (identity, number, seed), first_sequence, &mut visit);
-        // A batch that was not written to its end was never acknowledged.
-        let unfinished = places.split_off(if is_sealed { places.len() } else { batch_begin });
+        // A batch that was not written to its end was never acknowledged. Segments of garbage
+        // collection, which are of no mount, hold parts of batches that were.
+        let has_grown = header.is_ok_and(|header| header.mount_identity != [0; 16]);
+        let may_be_torn = has_grown && !is_sealed && last_sequence == 0;
+        let unfinished = places.split_off(if may_be_torn { batch_begin } else { places.len() });
         if let (Some(first), Some(last)) = (unfinished.first(), unfinished.last()) {
             salvaged.lose(Lost {
                 path: path.to_path_buf(),
