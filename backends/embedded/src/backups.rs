@@ -6,13 +6,18 @@
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, TryLockError};
 
 use pellucid_clock::Clock;
-use pellucid_engine::{Backup, Engine};
-use pellucid_store::{BackupFigures, BackupId, Backups, Result, StoreError};
+use pellucid_engine::{CopyOptions, CopyProgress, Engine, Error};
+use pellucid_store::{
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupProgress, Backups,
+    Result, StoreError,
+};
 use pellucid_thread::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
@@ -37,12 +42,50 @@ pub(crate) struct BackupFolder {
     clock: Clock,
     /// Held by who makes or removes one.
     turn: Mutex<()>,
+    making: Mutex<Option<Making>>,
+}
+
+/// A backup that is being made.
+struct Making {
+    progress: BackupProgress,
+    /// Somebody has removed it.
+    is_removed: bool,
 }
 
 impl BackupFolder {
     /// The backups of the store that `engine` has open in `directory`.
     pub(crate) fn of(engine: Engine, directory: &Path, clock: Clock) -> BackupFolder {
-        BackupFolder { engine, folder: directory.join(FOLDER), clock, turn: Mutex::new(()) }
+        let folder = directory.join(FOLDER);
+        BackupFolder { engine, folder, clock, turn: Mutex::default(), making: Mutex::default() }
+    }
+
+    fn making(&self) -> MutexGuard<'_, Option<Making>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the engine make a backup in `target`; returns the last write that it holds.
+    fn copy(&self, id: &BackupId, target: &Path, copying: BackupCopying<'_>) -> Result<u64> {
+        let note = |CopyProgress { done_bytes, total_bytes }| {
+            let is_stopped = (copying.is_stopped)();
+            match &mut *self.making() {
+                Some(making) if !is_stopped && !making.is_removed => {
+                    (making.progress.done_bytes, making.progress.total_bytes) =
+                        (done_bytes, total_bytes);
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Break(()),
+            }
+        };
+        let progress = BackupProgress { id: id.clone(), done_bytes: 0, total_bytes: 0 };
+        *self.making() = Some(Making { progress, is_removed: false });
+        let bytes_per_second_max = copying.bytes_per_second_max.and_then(NonZeroU64::new);
+        let options = CopyOptions { bytes_per_second_max, progress: Some(&note) };
+        let backup = self.engine.backup_with(target, options);
+        let is_removed = self.making().take().is_none_or(|making| making.is_removed);
+        match backup {
+            Ok(_) if is_removed => Err(failure(Error::Stopped)),
+            backup => Ok(backup.map_err(failure)?.sequence),
+        }
     }
 
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
@@ -67,11 +110,16 @@ impl BackupFolder {
         Ok(())
     }
 
-    fn make(&self, id: &BackupId, before: Option<&BackupFigures>) -> Result<BackupFigures> {
+    fn make(
+        &self,
+        id: &BackupId,
+        copying: BackupCopying<'_>,
+        before: Option<&BackupFigures>,
+    ) -> Result<BackupFigures> {
         let making = self.folder.join(MAKING);
         let before = before.map(|before| self.folder.join(before.id.as_str()));
         let known = before.map_or(Ok(HashSet::new()), |before| inodes(&before))?;
-        let Backup { sequence, .. } = self.engine.backup(&making).map_err(failure)?;
+        let sequence = self.copy(id, &making, copying)?;
         let files = files_in(&making)?;
         let is_added = |file: &&Metadata| !known.contains(&(file.dev(), file.ino()));
         let figures = BackupFigures {
@@ -91,7 +139,13 @@ impl BackupFolder {
 }
 
 impl Backups for BackupFolder {
-    fn create(&self, id: &BackupId) -> Result<Option<BackupFigures>> {
+    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<Option<BackupFigures>> {
+        let is_too_slow = |bytes: u64| bytes < BACKUP_BYTES_PER_SECOND_MIN;
+        if copying.bytes_per_second_max.is_some_and(is_too_slow) {
+            return Err(StoreError::Unacceptable(format!(
+                "a backup is bound to at least {BACKUP_BYTES_PER_SECOND_MIN} bytes a second"
+            )));
+        }
         let _turn = self.take_turn()?;
         if !self.folder.exists() {
             let made = DirBuilder::new().mode(0o700).create(&self.folder);
@@ -107,12 +161,16 @@ impl Backups for BackupFolder {
             let message = format!("there are {BACKUPS_MAX} backups already: remove one first");
             return Err(StoreError::Full(message));
         }
-        let made = self.make(id, all.last());
+        let made = self.make(id, copying, all.last());
         if made.is_err() {
             // The failure matters more than the remains, which the next backup removes.
             let _ = self.remove_remains();
         }
         made.map(Some)
+    }
+
+    fn progress(&self) -> Option<BackupProgress> {
+        self.making().as_ref().map(|making| making.progress.clone())
     }
 
     fn list(&self) -> Result<Vec<BackupFigures>> {
@@ -135,6 +193,10 @@ impl Backups for BackupFolder {
     }
 
     fn delete(&self, id: &BackupId) -> Result<bool> {
+        if let Some(making) = self.making().as_mut().filter(|making| making.progress.id == *id) {
+            making.is_removed = true;
+            return Ok(true);
+        }
         let _turn = self.take_turn()?;
         let path = self.folder.join(id.as_str());
         if !path.join(FIGURES).exists() {
@@ -239,6 +301,9 @@ mod tests {
     use super::*;
     use crate::store::{EmbeddedOptions, EmbeddedStore};
 
+    const QUICKLY: BackupCopying<'_> =
+        BackupCopying { bytes_per_second_max: None, is_stopped: &|| false };
+
     fn id(text: &str) -> BackupId {
         BackupId::parse(text).unwrap()
     }
@@ -264,9 +329,9 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         put(&store, "before", b"1");
-        let first = backups(&store).create(&id("first")).unwrap().unwrap();
+        let first = backups(&store).create(&id("first"), QUICKLY).unwrap().unwrap();
         put(&store, "after", b"2");
-        let second = backups(&store).create(&id("second")).unwrap().unwrap();
+        let second = backups(&store).create(&id("second"), QUICKLY).unwrap().unwrap();
         assert!(second.sequence > first.sequence);
         assert!(second.added_bytes < second.size_bytes, "it shares files with the one before");
         let listed = backups(&store).list().unwrap();
@@ -288,11 +353,11 @@ mod tests {
         let store = open(folder.path());
         assert!(backups(&store).list().unwrap().is_empty());
         assert!(!backups(&store).delete(&id("x")).unwrap());
-        assert!(backups(&store).create(&id("x")).unwrap().is_some());
-        assert_eq!(backups(&store).create(&id("x")).unwrap(), None);
+        assert!(backups(&store).create(&id("x"), QUICKLY).unwrap().is_some());
+        assert_eq!(backups(&store).create(&id("x"), QUICKLY).unwrap(), None);
         assert!(backups(&store).delete(&id("x")).unwrap());
         assert!(backups(&store).list().unwrap().is_empty());
-        assert!(backups(&store).create(&id("x")).unwrap().is_some());
+        assert!(backups(&store).create(&id("x"), QUICKLY).unwrap().is_some());
     }
 
     #[test]
@@ -305,10 +370,10 @@ mod tests {
             fs::write(remains.join("half"), b"...").unwrap();
         }
         assert!(backups(&store).list().unwrap().is_empty());
-        assert!(backups(&store).create(&id("whole")).unwrap().is_some());
+        assert!(backups(&store).create(&id("whole"), QUICKLY).unwrap().is_some());
         let left = names(&folder.path().join(FOLDER)).unwrap();
         assert_eq!(left.len(), 2, "{left:?}");
-        assert_eq!(backups(&store).create(&id("of_somebody_else")).unwrap(), None);
+        assert_eq!(backups(&store).create(&id("of_somebody_else"), QUICKLY).unwrap(), None);
         assert!(!backups(&store).delete(&id("of_somebody_else")).unwrap());
     }
 
@@ -317,7 +382,27 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         store.close().unwrap();
-        assert!(backups(&store).create(&id("late")).is_err());
+        assert!(backups(&store).create(&id("late"), QUICKLY).is_err());
+        assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_backup_in_the_making_is_stopped_and_removed() {
+        let folder = TempDir::new().unwrap();
+        let store = open(folder.path());
+        let backups = backups(&store);
+        put(&store, "key", b"1");
+        let stopped = BackupCopying { is_stopped: &|| true, ..QUICKLY };
+        assert!(backups.create(&id("stopped"), stopped).is_err());
+        let removed = || {
+            assert_eq!(backups.progress().unwrap().id, id("removed"));
+            assert!(matches!(backups.delete(&id("another")), Err(StoreError::Busy(_))));
+            assert!(backups.delete(&id("removed")).unwrap());
+            false
+        };
+        let removed = BackupCopying { is_stopped: &removed, ..QUICKLY };
+        assert!(backups.create(&id("removed"), removed).is_err());
+        assert_eq!(backups.progress(), None);
         assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);
     }
 
@@ -325,7 +410,7 @@ mod tests {
     fn a_damaged_description_is_named() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
-        backups(&store).create(&id("x")).unwrap();
+        backups(&store).create(&id("x"), QUICKLY).unwrap();
         let path = folder.path().join("backups/x/backup.json");
         fs::write(&path, b"{}").unwrap();
         let error = backups(&store).list().unwrap_err().to_string();

@@ -91,7 +91,8 @@ pub(crate) fn failure(error: Error) -> StoreError {
         Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
         Error::NotInMemory => StoreError::NotInMemory,
         Error::ChangesLost { oldest, newest, .. } => StoreError::ChangesLost { oldest, newest },
-        Error::Io { .. }
+        Error::Stopped
+        | Error::Io { .. }
         | Error::Version { .. }
         | Error::Foreign { .. }
         | Error::ManifestMissing { .. }

@@ -4,20 +4,19 @@
 //! a manifest that names just these makes a store of them. On another file system they are copied.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pellucid_clock::Clock;
 use pellucid_io::{FileSystem, MapMode};
 
 use crate::error::{Error, Result};
+use crate::file_copier::{CopyOptions, CopySource, FileCopier};
 use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
 use crate::journal::{JOURNAL_FOLDER, Segment, segment_path};
 use crate::ledger::{Manifest, PinnedVersion, table_path};
 use crate::mapped::Mapped;
 use crate::open_store::OpenStore;
-
-/// Bytes that are copied in one go where files cannot be linked.
-const COPY_LENGTH: usize = 1 << 20;
 
 /// The contents of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,32 +31,40 @@ pub struct Backup {
     pub size_bytes: u64,
 }
 
-/// Makes a backup of `store` in `target` ([`crate::Engine::backup`]).
-pub(crate) fn backup(store: &OpenStore, target: &Path) -> Result<Backup> {
-    let files = &*store.options.file_system;
+impl Backup {
+    fn of(copier: &FileCopier<'_>, sequence: u64) -> Backup {
+        Backup {
+            sequence,
+            linked_files: copier.linked_files,
+            copied_files: copier.copied_files,
+            size_bytes: copier.done_bytes(),
+        }
+    }
+}
+
+/// Makes a backup of `store` in `target` ([`crate::Engine::backup_with`]).
+pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>) -> Result<Backup> {
+    let (files, clock) = (&*store.options.file_system, store.options.clock);
     claim(files, target)?;
     let _guard = take_lock(files, target)?;
-    let _noted = store.activity.begin(crate::jobs::BACKUP, store.options.clock);
+    let _noted = store.activity.begin(crate::jobs::BACKUP, clock);
     let captured = capture(store)?;
-    let mut backup = Backup { sequence: captured.sequence, ..Backup::default() };
+    let mut copier = FileCopier::new(files, options, clock, captured.size_bytes());
     // A merge or garbage collection may remove a file before it has its second name. Its bytes are
     // still mapped then, and are copied.
     for segment in &captured.segments {
         let (path, bytes) = (&segment.shared.path, segment.sealed_file());
-        if link_or_copy(files, path, &target.join(JOURNAL_FOLDER), bytes, &mut backup)? {
-            segment.check_sealed()?;
-        }
+        let source = CopySource { path, bytes, check: &|| segment.check_sealed() };
+        copier.link_or_copy(&source, &target.join(JOURNAL_FOLDER))?;
     }
-    for (_, facts) in &captured.manifest.tables {
-        let table = captured.version.table(facts.number);
-        let bytes = table.map_or(&[][..], |table| table.blocks().bytes());
-        let path = table_path(&store.directory, facts.number);
-        if link_or_copy(files, &path, &target.join(LEDGER_FOLDER), bytes, &mut backup)? {
-            table.map_or(Ok(()), |table| table.blocks().check_all())?;
-        }
+    for table in captured.version.tables() {
+        let (blocks, path) = (table.blocks(), table_path(&store.directory, table.facts().number));
+        let check = || blocks.check_all();
+        let source = CopySource { path: &path, bytes: blocks.bytes(), check: &check };
+        copier.link_or_copy(&source, &target.join(LEDGER_FOLDER))?;
     }
     finish(files, target, &captured.manifest)?;
-    Ok(backup)
+    Ok(Backup::of(&copier, captured.sequence))
 }
 
 /// The store at the moment of a backup.
@@ -69,16 +76,25 @@ struct Captured {
     segments: Vec<Arc<Segment>>,
 }
 
+impl Captured {
+    fn size_bytes(&self) -> u64 {
+        let segments = self.segments.iter().map(|segment| segment.sealed_file().len());
+        let tables = self.version.tables().map(|table| table.blocks().bytes().len());
+        segments.chain(tables).map(|bytes| bytes as u64).sum()
+    }
+}
+
 /// Makes a store in `to`, which must be empty or not exist, of the backup in `from`, which must not
-/// be open and stays as it is. Links files where it can.
+/// be open and stays as it is. Links files where it can, and copies the others as `options` say.
 ///
 /// # Errors
 /// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`]
 /// tells more) or open; or if the file system fails.
-pub fn restore(
+pub fn restore_with(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
     files: &dyn FileSystem,
+    options: CopyOptions<'_>,
 ) -> Result<Backup> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let _from_lock = take_lock(files, from)?;
@@ -86,28 +102,76 @@ pub fn restore(
         .ok_or_else(|| Error::ManifestMissing { directory: from.to_path_buf() })?;
     claim(files, to)?;
     let _to_lock = take_lock(files, to)?;
-    let mut backup = Backup::default();
-    let mut named = HashSet::new();
-    for facts in manifest.segments.iter().filter(|facts| facts.last_sequence != 0) {
-        named.insert(facts.number);
-        let path = segment_path(from, facts.number);
-        place(files, &path, &to.join(JOURNAL_FOLDER), true, &mut backup)?;
-    }
+    let mut each = Vec::new();
+    let sealed = manifest.segments.iter().filter(|facts| facts.last_sequence != 0);
+    let sealed: HashSet<u64> = sealed.map(|facts| facts.number).collect();
     // A store that was opened since its backup was made may have segments that are still growing:
     // they would grow under both names.
-    for number in crate::journal::list_segments(files, from)? {
-        if !named.contains(&number) {
-            let path = segment_path(from, number);
-            place(files, &path, &to.join(JOURNAL_FOLDER), false, &mut backup)?;
-        }
+    let listed = crate::journal::list_segments(files, from)?;
+    for number in sealed.iter().chain(listed.iter().filter(|number| !sealed.contains(number))) {
+        let may_link = sealed.contains(number);
+        each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, may_link)?);
     }
     for (_, facts) in &manifest.tables {
-        let path = table_path(from, facts.number);
-        place(files, &path, &to.join(LEDGER_FOLDER), true, &mut backup)?;
+        each.push(Restored::of(files, table_path(from, facts.number), LEDGER_FOLDER, true)?);
     }
+    let total_bytes = each.iter().map(|file| file.length).sum();
+    let mut copier = FileCopier::new(files, options, Clock::monotonic(), total_bytes);
+    each.iter().try_for_each(|file| file.place(files, to, &mut copier))?;
     finish(files, to, &manifest)?;
-    backup.sequence = manifest.segments.iter().map(|facts| facts.last_sequence).max().unwrap_or(0);
-    Ok(backup)
+    let sequences = manifest.segments.iter().map(|facts| facts.last_sequence);
+    Ok(Backup::of(&copier, sequences.max().unwrap_or(0)))
+}
+
+/// As [`restore_with`], as fast as the medium allows.
+///
+/// # Errors
+/// As there.
+pub fn restore(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    files: &dyn FileSystem,
+) -> Result<Backup> {
+    restore_with(from, to, files, CopyOptions::default())
+}
+
+/// A file of a backup that a store is made of.
+struct Restored {
+    path: PathBuf,
+    folder: &'static str,
+    may_link: bool,
+    length: u64,
+}
+
+impl Restored {
+    fn of(
+        files: &dyn FileSystem,
+        path: PathBuf,
+        folder: &'static str,
+        may_link: bool,
+    ) -> Result<Restored> {
+        let length = files.open(&path, false).and_then(|file| file.length());
+        let length = length.map_err(|error| Error::io("open", &path, error))?;
+        Ok(Restored { path, folder, may_link, length })
+    }
+
+    /// Gives it a place in the store: a second name if it may have one.
+    fn place(
+        &self,
+        files: &dyn FileSystem,
+        store: &Path,
+        copier: &mut FileCopier<'_>,
+    ) -> Result<()> {
+        let path = &self.path;
+        let map = files.open(path, false).and_then(|file| file.map(self.length, MapMode::Read));
+        let map = Mapped::from(map.map_err(|error| Error::io("map", path, error))?);
+        let (folder, check) = (store.join(self.folder), || map.check(0..map.length(), path));
+        let source = CopySource { path, bytes: map.bytes(), check: &check };
+        match self.may_link {
+            true => copier.link_or_copy(&source, &folder),
+            false => copier.copy(&source, &folder),
+        }
+    }
 }
 
 /// Makes the folders of a store in `directory`, which must hold nothing yet.
@@ -122,71 +186,6 @@ pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
         }
     }
     make_folders(files, directory)
-}
-
-/// Gives the file at `path` a place in `folder`: a second name if it may have one.
-fn place(
-    files: &dyn FileSystem,
-    path: &Path,
-    folder: &Path,
-    may_link: bool,
-    backup: &mut Backup,
-) -> Result<()> {
-    let open = || {
-        let file = files.open(path, false)?;
-        let length = file.length()?;
-        file.map(length, MapMode::Read)
-    };
-    let map = open().map_err(|error| Error::io("open", path, error))?;
-    let map = Mapped::from(map);
-    if may_link {
-        if !link_or_copy(files, path, folder, map.bytes(), backup)? {
-            return Ok(());
-        }
-    } else {
-        copy(files, path, folder, map.bytes(), backup)?;
-    }
-    map.check(0..map.length(), path)
-}
-
-/// Gives the file at `path`, which holds `bytes`, a second name in `folder`, or copies it there:
-/// true if that had to be, and the bytes were read.
-fn link_or_copy(
-    files: &dyn FileSystem,
-    path: &Path,
-    folder: &Path,
-    bytes: &[u8],
-    backup: &mut Backup,
-) -> Result<bool> {
-    let target = folder.join(path.file_name().unwrap_or_default());
-    if files.hard_link(path, &target).is_err() {
-        copy(files, path, folder, bytes, backup)?;
-        return Ok(true);
-    }
-    backup.linked_files += 1;
-    backup.size_bytes += bytes.len() as u64;
-    Ok(false)
-}
-
-fn copy(
-    files: &dyn FileSystem,
-    path: &Path,
-    folder: &Path,
-    bytes: &[u8],
-    backup: &mut Backup,
-) -> Result<()> {
-    let target = folder.join(path.file_name().unwrap_or_default());
-    let write = || {
-        let copy = files.create(&target)?;
-        for (index, piece) in bytes.chunks(COPY_LENGTH).enumerate() {
-            copy.write_all_at(piece, (index * COPY_LENGTH) as u64)?;
-        }
-        copy.sync()
-    };
-    write().map_err(|error| Error::io("write", &target, error))?;
-    backup.copied_files += 1;
-    backup.size_bytes += bytes.len() as u64;
-    Ok(())
 }
 
 /// Makes the names durable, and then the manifest that makes a store of the files.

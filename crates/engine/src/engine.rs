@@ -12,6 +12,7 @@ use crate::changes::Changes;
 use crate::definition::TableOptions;
 use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::Result;
+use crate::file_copier::CopyOptions;
 use crate::index::IndexScan;
 use crate::ledger::NEWEST;
 use crate::object::{Head, Object};
@@ -475,7 +476,20 @@ impl Engine {
     /// [`crate::Error::Occupied`] if the target is not empty, and failures of the file system; the
     /// target is then no store, and may be removed.
     pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
-        backup::backup(&self.store, directory.as_ref())
+        self.backup_with(directory, CopyOptions::default())
+    }
+
+    /// As [`Engine::backup`]; files that cannot be linked, because the target is on another file
+    /// system, are copied as `options` say. Requests go on meanwhile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn backup_with(
+        &self,
+        directory: impl AsRef<Path>,
+        options: CopyOptions<'_>,
+    ) -> Result<Backup> {
+        backup::backup(&self.store, directory.as_ref(), options)
     }
 
     /// Makes everything durable, writes it to tables, and releases the store for the next opening,

@@ -77,6 +77,8 @@ pub enum Error {
     },
     /// The engine was closed.
     Closed,
+    /// The caller stopped the copying of a backup ([`crate::CopyOptions::progress`]).
+    Stopped,
     /// A key is empty or too long.
     KeyLength {
         /// Its length in bytes.
@@ -333,6 +335,7 @@ impl std::fmt::Display for Error {
                 write!(f, "writes are refused since a failure ({cause}): open the store anew")
             }
             Error::Closed => f.write_str("the engine was closed"),
+            Error::Stopped => f.write_str("copying was stopped"),
             Error::KeyLength { length, limit } => {
                 write!(f, "the key has {length} bytes; it may have 1 to {limit}")
             }

@@ -49,6 +49,7 @@ mod engine;
 mod error;
 mod expiry;
 mod figures;
+mod file_copier;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -89,7 +90,7 @@ mod tables;
 mod tally;
 mod writer;
 
-pub use backup::{Backup, restore};
+pub use backup::{Backup, restore, restore_with};
 pub use batch::{Batch, Condition, IndexChange, Operation, Written};
 pub use catalogue::INDEX_NAME_LENGTH_MAX;
 pub use changes::{Change, ChangeStep, Changes};
@@ -102,6 +103,7 @@ pub use durability::{DurableCallback, SyncTimes};
 pub use engine::Engine;
 pub use error::{Error, Result, RoomFound};
 pub use figures::{Metric, SampledTime, Shown};
+pub use file_copier::{CopyOptions, CopyProgress};
 pub use index::{IndexEntry, IndexScan};
 pub use inspect::{Problem, Report, SegmentReport, TableReport, stat, verify};
 pub use job::Job;

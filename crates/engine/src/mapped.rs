@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 const UNREADABLE: &str = "the page cannot be read from the medium, or written to it";
 
 /// The smallest page: where bytes cannot be read, those of a whole one cannot.
-const PAGE_BYTES: usize = 4_096;
+pub(crate) const PAGE_BYTES: usize = 4_096;
 
 /// The parts of a map that could not be read, in order: offsets and lengths.
 pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {

@@ -8,14 +8,20 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::*;
-use pellucid_engine::{Engine, EngineOptions, Error, restore, verify};
+use pellucid_engine::{
+    CopyOptions, CopyProgress, Engine, EngineOptions, Error, restore, restore_with, verify,
+};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
-use pellucid_io::{FileSystem, SystemFileSystem};
+use pellucid_io::{ByCalls, FileSystem, SystemFileSystem};
 
 const BACKUP: &str = "/backup";
 
@@ -91,6 +97,79 @@ fn a_folder_with_something_in_it_is_refused() {
     assert!(matches!(restore(BACKUP, STORE, &files), Err(Error::Occupied { .. })));
     assert!(restore("/nowhere else", "/r", &files).is_err());
     assert_eq!(get(&engine, table, b"k\0").unwrap(), Some(vec![0; 200]));
+}
+
+/// Simulated files that get no second names.
+fn without_links() -> SimulatedFileSystem {
+    let files = SimulatedFileSystem::new();
+    files.set_faults(Faults { refuses_links: true, ..Faults::default() });
+    files
+}
+
+#[test]
+fn what_cannot_be_linked_is_copied_at_a_bounded_speed_and_tells_its_progress() {
+    const BYTES_PER_SECOND: u64 = 1 << 20;
+    let files = without_links();
+    let engine = open(&files).unwrap();
+    let table = fill(&engine, 3);
+    let told = RefCell::new(Vec::new());
+    let tell = |progress| {
+        told.borrow_mut().push(progress);
+        ControlFlow::Continue(())
+    };
+    let options = CopyOptions {
+        bytes_per_second_max: NonZeroU64::new(BYTES_PER_SECOND),
+        progress: Some(&tell),
+    };
+    let begun = Instant::now();
+    let backup = engine.backup_with(BACKUP, options).unwrap();
+    let least = Duration::from_nanos(backup.size_bytes * 1_000_000_000 / BYTES_PER_SECOND);
+    assert!(begun.elapsed() >= least, "{backup:?} in {:?}", begun.elapsed());
+    assert_eq!(backup.linked_files, 0);
+    let check = |told: Vec<CopyProgress>| {
+        assert!(told.is_sorted_by(|one, next| one.done_bytes < next.done_bytes), "{told:?}");
+        assert!(told.iter().all(|progress| progress.total_bytes == backup.size_bytes), "{told:?}");
+        assert_eq!(told.last().unwrap().done_bytes, backup.size_bytes);
+        assert!(told.len() as u64 >= backup.copied_files);
+    };
+    check(told.take());
+    assert_eq!(verify(BACKUP, &files).unwrap().problems, []);
+
+    assert_eq!(restore_with(BACKUP, "/restored", &files, options).unwrap(), backup);
+    check(told.take());
+    let restored = Engine::open("/restored", small(&files)).unwrap();
+    assert_eq!(get(&restored, table, b"k\0").unwrap(), Some(vec![2; 200]));
+}
+
+#[test]
+fn a_backup_that_is_stopped_is_none() {
+    let files = without_links();
+    let engine = open(&files).unwrap();
+    fill(&engine, 3);
+    let stop = |CopyProgress { done_bytes, total_bytes }| match done_bytes < total_bytes / 2 {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    };
+    let options = CopyOptions { progress: Some(&stop), ..CopyOptions::default() };
+    assert!(matches!(engine.backup_with(BACKUP, options), Err(Error::Stopped)));
+    assert!(!files.exists(Path::new("/backup/manifest")));
+}
+
+/// A page that cannot be read reads as zeros, and was copied as such without a word.
+#[test]
+fn a_backup_with_a_bad_sector_is_not_restored() {
+    for folder in ["journal", "ledger"] {
+        let files = without_links();
+        fill(&open(&files).unwrap(), 3);
+        let engine = open(&files).unwrap();
+        engine.backup(BACKUP).unwrap();
+        let path = Path::new(BACKUP).join(folder);
+        let path = path.join(files.list(&path).unwrap().iter().min().unwrap());
+        files.fail_reads(&path, 100..101).unwrap();
+        let error = restore(BACKUP, "/restored", &ByCalls(&files)).unwrap_err().to_string();
+        assert!(error.contains(&*path.to_string_lossy()), "{error}");
+        assert!(!files.exists(Path::new("/restored/manifest")));
+    }
 }
 
 /// Any call may fail: then there is no backup that only looks like one, and the store goes on.

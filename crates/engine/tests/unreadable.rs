@@ -235,3 +235,26 @@ fn a_write_to_a_segment_that_is_cut_off_is_not_acknowledged() {
     assert!(engine.get(other, &refused).unwrap().is_none());
     assert_eq!(scan(&engine, table).unwrap(), KEYS, "reads go on");
 }
+
+/// Zeros were copied for the pages, and the backup was called whole.
+#[test]
+fn a_backup_copies_no_zeros_for_what_is_gone() {
+    if !is_child("a_backup_copies_no_zeros_for_what_is_gone") {
+        return;
+    }
+    for kind in ["journal", "table"] {
+        let folder = tempfile::tempdir().unwrap();
+        // Another file system, so that files are copied.
+        let other = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (engine, _) = filled(folder.path());
+        let whole = engine.backup(other.path().join("whole")).unwrap();
+        assert!(whole.copied_files > 2 && whole.linked_files == 0, "{whole:?}");
+        let path = &files(folder.path(), kind)[0];
+        cut(path);
+        match engine.backup(other.path().join("torn")).unwrap_err() {
+            Error::Corruption { path: named, .. } => assert_eq!(named, *path),
+            error => panic!("{error}"),
+        }
+        assert!(!other.path().join("torn/manifest").exists());
+    }
+}

@@ -1,19 +1,24 @@
 //! `pellucid inspect`: looking at a store that no server has open, and mending it.
 
-use std::ops::Bound;
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use pellucid_engine::{
-    Backup, CutPart, DefinitionReport, Direction, Engine, EngineOptions, Error, IndexId, Report,
-    Salvaged, Selection, cut_tail, rebuild_ledger, restore, salvage, stat, verify,
+    Backup, CopyOptions, CopyProgress, CutPart, DefinitionReport, Direction, Engine, EngineOptions,
+    Error, IndexId, Report, Salvaged, Selection, cut_tail, rebuild_ledger, restore_with, salvage,
+    stat, verify,
 };
 use pellucid_io::SystemFileSystem;
+use pellucid_store::BACKUP_BYTES_PER_SECOND_MIN;
 use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::copy::{self, CopyArguments};
+use crate::progress::Progress;
 
 /// Problems that are printed as text; `--json` has all that are kept.
 const PROBLEMS_PRINTED_MAX: usize = 100;
@@ -56,11 +61,15 @@ enum Action {
     Backup {
         /// The folder of the backup.
         to: PathBuf,
+        #[command(flatten)]
+        speed: CopySpeed,
     },
     /// Make the store of a backup: the folder of the store must be empty or not exist.
     Restore {
         /// The folder of the backup.
         from: PathBuf,
+        #[command(flatten)]
+        speed: CopySpeed,
     },
     Copy(CopyArguments),
     /// Cut the journal off where an opening refuses to go on, and say what is dropped by that.
@@ -81,6 +90,30 @@ impl From<Error> for Failure {
     }
 }
 
+/// The speed of a copy, whose progress a terminal shows.
+#[derive(Args)]
+struct CopySpeed {
+    /// Bytes a second that are copied at most, where files cannot be linked.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(BACKUP_BYTES_PER_SECOND_MIN..))]
+    bytes_per_second: Option<u64>,
+}
+
+impl CopySpeed {
+    fn copy(
+        &self,
+        what: &str,
+        make: impl FnOnce(CopyOptions<'_>) -> pellucid_engine::Result<Backup>,
+    ) -> pellucid_engine::Result<Backup> {
+        let progress = RefCell::new(Progress::on_terminal(what.to_owned(), false));
+        let tell = |CopyProgress { done_bytes, total_bytes }| {
+            progress.borrow_mut().show_share(done_bytes, total_bytes);
+            ControlFlow::Continue(())
+        };
+        let bytes_per_second_max = self.bytes_per_second.and_then(NonZeroU64::new);
+        make(CopyOptions { bytes_per_second_max, progress: Some(&tell) })
+    }
+}
+
 /// Does what is asked.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
     let json = arguments.json;
@@ -96,8 +129,11 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
     };
     match &arguments.action {
         Action::Copy(_) => {}
-        Action::Restore { from } => {
-            print_backup("restored", &restore(from, directory, &SystemFileSystem)?, json);
+        Action::Restore { from, speed } => {
+            let restored = speed.copy("restoring", |options| {
+                restore_with(from, directory, &SystemFileSystem, options)
+            });
+            print_backup("restored", &restored?, json);
             return Ok(());
         }
         // Where there is no store, opening one would make it.
@@ -114,9 +150,9 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
                 false => println!("rebuilt up to sequence {last_sequence}"),
             }
         }
-        Action::Backup { to } => {
+        Action::Backup { to, speed } => {
             let engine = open(directory)?;
-            let outcome = engine.backup(to);
+            let outcome = speed.copy("backing up", |options| engine.backup_with(to, options));
             engine.close()?;
             print_backup("backed up", &outcome?, json);
         }

@@ -56,19 +56,31 @@ impl Progress {
     pub(crate) fn show(&mut self, entries: u64, bytes: u64) {
         match self.place {
             Place::Nowhere => {}
-            Place::Terminal => {
-                if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAWN_EVERY) {
-                    self.drawn = Some(Instant::now());
-                    let figures = figures(entries, bytes, self.begun.elapsed());
-                    eprint!("{ERASED}{} {figures}", self.what);
-                }
-            }
+            Place::Terminal => self.draw(|since| figures(entries, bytes, since)),
             Place::Lines => {
                 if entries >= self.next_line {
                     eprintln!("{} {entries} entries", self.what);
                     self.next_line = entries + ENTRIES_PER_LINE;
                 }
             }
+        }
+    }
+
+    /// Says on a terminal that so many of all bytes are done.
+    pub(crate) fn show_share(&mut self, done_bytes: u64, total_bytes: u64) {
+        if self.place == Place::Terminal {
+            self.draw(|since| {
+                let (done, total) = (mebibytes(done_bytes), mebibytes(total_bytes));
+                let rate = done / seconds(since);
+                format!("{done:.1} of {total:.1} MiB, {rate:.1} MiB/s")
+            });
+        }
+    }
+
+    fn draw(&mut self, figures: impl Fn(Duration) -> String) {
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAWN_EVERY) {
+            self.drawn = Some(Instant::now());
+            eprint!("{ERASED}{} {}", self.what, figures(self.begun.elapsed()));
         }
     }
 }
@@ -82,10 +94,17 @@ impl Drop for Progress {
 }
 
 fn figures(entries: u64, bytes: u64, since: Duration) -> String {
-    let mebibytes = bytes as f64 / f64::from(1 << 20);
-    let seconds = since.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (mebibytes, seconds) = (mebibytes(bytes), seconds(since));
     let (per_second, rate) = (entries as f64 / seconds, mebibytes / seconds);
     format!("{entries} entries, {mebibytes:.1} MiB, {per_second:.0}/s, {rate:.1} MiB/s")
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn seconds(since: Duration) -> f64 {
+    since.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]

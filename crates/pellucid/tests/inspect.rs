@@ -147,7 +147,11 @@ fn a_backup_is_made_and_restored() {
     assert_eq!(code, 1);
     assert!(errors.contains("not empty"), "{errors}");
     std::fs::remove_dir_all(&directory).unwrap();
-    let (code, output, _) = inspect(&restored, &["restore", backup.to_str().unwrap()]);
+    let restore = ["restore", backup.to_str().unwrap(), "--bytes-per-second"];
+    let (code, _, errors) = inspect(&restored, &[&restore[..], &["1000"]].concat());
+    assert_eq!(code, 2);
+    assert!(errors.contains("1048576"), "{errors}");
+    let (code, output, _) = inspect(&restored, &[&restore[..], &["50000000"]].concat());
     assert_eq!(code, 0);
     assert!(output.contains("restored up to sequence 301"), "{output}");
     assert_eq!(inspect(&restored, &["dump"]).1.lines().count(), KEYS as usize);

@@ -28,7 +28,7 @@ use crate::observer::Observer;
 use crate::panics::log_panic;
 use crate::query::check_parameters;
 use crate::reply::{Body, Failure, Reply};
-use crate::routes::{BodyLimit, Handler, Method, Methods, Missing, Route, Target};
+use crate::routes::{self, BodyLimit, Handler, Method, Methods, Missing, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
 
 static EMPTYING: Job = Job::new("empty_table");
@@ -38,13 +38,6 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The header that tells a caller the span of his request (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
-
-const KNOWN_PATHS: &str = "the paths here are /v0/entity, /v0/entities, /v0/entities/get, \
-                           /v0/batch, /v0/changes, /v0/tables, \
-                           /v0/status, \
-                           /v0/cluster, /_admin/account, /_admin/engine, /_admin/slow, \
-                           /_admin/requests, /_admin/interference, /_admin/trace, \
-                           /_admin/compact, /_api/version, /debug/pprof/ and /metrics";
 
 const OTHER_METHODS: &str = "this path has other methods";
 
@@ -188,7 +181,7 @@ impl Api {
             Handler::Missing(Missing::Method { is_of_documents: false }) => {
                 return Some(by_head(405, OTHER_METHODS, Some(target.allowed)));
             }
-            Handler::Missing(_) if !path.starts_with("/_") => Err(KNOWN_PATHS.to_owned().into()),
+            Handler::Missing(_) if !path.starts_with("/_") => Err(known_paths().into()),
             Handler::Entity => self
                 .entities
                 .named(&request, known)
@@ -282,9 +275,10 @@ impl Api {
                 Ok(method_not_allowed(target.allowed).into())
             }
             Handler::Missing(why) if request.path.starts_with("/_") => {
-                Ok(documents::no_route(&self.documents, why, request.path).into())
+                let allowed = target.allowed;
+                Ok(documents::no_route(&self.documents, why, request.path, allowed).into())
             }
-            _ => Err(KNOWN_PATHS.to_owned().into()),
+            _ => Err(known_paths().into()),
         }
     }
 
@@ -414,6 +408,18 @@ impl Api {
 fn by_head(status: u16, line: &str, allow: Option<Methods>) -> Refusal {
     let allow = allow.map(|methods| methods.to_string().into());
     Refusal::ByHead { status, line: line.into(), allow }
+}
+
+/// The line of a path that is not there: those that are.
+fn known_paths() -> String {
+    let mut paths = Vec::new();
+    for route in routes::described() {
+        let path = format!("/{}", route.path.join("/"));
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    format!("the paths here are {}, and those of documents below /_api", paths.join(", "))
 }
 
 /// The refusal of a method, with those that there are.

@@ -11,6 +11,9 @@ const ID_BYTES_MAX: usize = 128;
 pub struct BackupId(String);
 
 impl BackupId {
+    /// The names there may be, as a regular expression (ECMA-262).
+    pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$";
+
     /// The name in `text`.
     ///
     /// # Errors
@@ -61,15 +64,42 @@ pub struct BackupFigures {
     pub added_bytes: u64,
 }
 
+/// The progress of a backup that is being made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupProgress {
+    /// Its name.
+    pub id: BackupId,
+    /// Bytes of its files that are there.
+    pub done_bytes: u64,
+    /// Bytes of all its files; 0 before they are known.
+    pub total_bytes: u64,
+}
+
+/// Bytes a second that a backup may be bound to at least: below that it might never end.
+pub const BACKUP_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+
+/// The copying of a backup, where it has to be copied.
+#[derive(Clone, Copy)]
+pub struct BackupCopying<'a> {
+    /// Bytes a second at most; nothing sets no bound.
+    pub bytes_per_second_max: Option<u64>,
+    /// Asked now and then: true ends it.
+    pub is_stopped: &'a dyn Fn() -> bool,
+}
+
 /// Backups of a store beside its data, made while it serves.
 pub trait Backups {
     /// Makes a backup, which holds each write that was acknowledged before the call. Nothing if
     /// there is one of this name. Writes wait for a moment meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] while another is made; otherwise as the medium has it. What was begun
-    /// is removed.
-    fn create(&self, id: &BackupId) -> Result<Option<BackupFigures>>;
+    /// [`StoreError::Busy`] while another is made; [`StoreError::Unacceptable`] if the bound is
+    /// below [`BACKUP_BYTES_PER_SECOND_MIN`]; [`StoreError::Failed`] if it was stopped or removed
+    /// meanwhile; otherwise as the medium has it. What was begun is removed.
+    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<Option<BackupFigures>>;
+
+    /// The progress of the backup that is being made, if one is.
+    fn progress(&self) -> Option<BackupProgress>;
 
     /// All backups, the oldest first.
     ///
@@ -77,7 +107,7 @@ pub trait Backups {
     /// If they cannot be read.
     fn list(&self) -> Result<Vec<BackupFigures>>;
 
-    /// Removes a backup; false if there is none of this name.
+    /// Removes a backup, or has one end that is being made; false if there is none of this name.
     ///
     /// # Errors
     /// If it cannot be removed, or another is made at the moment ([`StoreError::Busy`]).

@@ -20,7 +20,9 @@ pub mod suite;
 mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
-pub use backups::{BackupFigures, BackupId, Backups};
+pub use backups::{
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupProgress, Backups,
+};
 pub use changes::{Change, ChangeFeed, ChangeStep, Changes, ChangesAfter};
 pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};
 pub use error::{Result, StoreError};

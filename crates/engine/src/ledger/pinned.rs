@@ -33,9 +33,8 @@ impl PinnedVersion {
         PinnedVersion(version)
     }
 
-    /// The table with file number `number`.
-    pub(crate) fn table(&self, number: u64) -> Option<&Table> {
-        let mut tables = self.0.levels.all().map(|(_, table)| table);
-        tables.find(|table| table.facts().number == number).map(|table| &**table)
+    /// All tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.0.levels.all().map(|(_, table)| &**table)
     }
 }

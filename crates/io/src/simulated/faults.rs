@@ -22,6 +22,8 @@ pub struct Faults {
     pub exhausted_opens: u32,
     /// The files together may take this many bytes.
     pub space_bytes: Option<u64>,
+    /// Files get no second names, as if each folder were a file system of its own.
+    pub refuses_links: bool,
 }
 
 #[derive(Default)]
@@ -60,6 +62,15 @@ impl FaultState {
                 self.faults.exhausted_opens = left;
                 Err(io::Error::from_raw_os_error(libc::EMFILE))
             }
+        }
+    }
+
+    /// As [`FaultState::call`], for a call that gives a file a second name.
+    pub(crate) fn link(&mut self) -> io::Result<()> {
+        self.call()?;
+        match self.faults.refuses_links {
+            true => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+            false => Ok(()),
         }
     }
 

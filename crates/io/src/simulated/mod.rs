@@ -210,7 +210,7 @@ impl FileSystem for SimulatedFileSystem {
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.shared.call();
-        state.faults.call()?;
+        state.faults.link()?;
         state.tree.hard_link(from, to)
     }
 

@@ -2,14 +2,18 @@
 
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
-use pellucid_store::{BackupFigures, BackupId, Backups};
+use pellucid_store::{BackupCopying, BackupFigures, BackupId, BackupProgress, Backups};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::{Call, bad_json};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::server_info::unknown_path;
 use crate::routes::Method;
+
+/// The attributes of a backup that is wanted. The last three are ArangoDB's, and mean nothing here:
+/// a backup is never inconsistent, and waits for no other server.
+const OPTIONS: [&str; 5] = ["label", "bytesPerSecond", "timeout", "allowInconsistent", "force"];
 
 /// Answers a call about backups. For threads that may block.
 pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> ReplyResult {
@@ -18,12 +22,11 @@ pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> R
         let message = "this server's store makes no backups of its own: use those of its machines";
         DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message)
     })?;
-    let body = call.object()?;
     match (call.method, call.segment(2)) {
-        (Method::Post, None | Some("create")) => create(backups, version, &body),
-        (Method::Get, None) => list(backups, version, &body),
-        (Method::Post, Some("list")) => list(backups, version, &body),
-        (Method::Post, Some("delete")) => delete(backups, &body),
+        (Method::Post, None | Some("create")) => create(backups, version, call),
+        (Method::Get, None) => list(backups, version, &Map::new()),
+        (Method::Post, Some("list")) => list(backups, version, &body(call, &["id"])?),
+        (Method::Post, Some("delete")) => delete(backups, &body(call, &["id"])?),
         (Method::Post, Some("restore")) => {
             let message = "a server does not replace its own data: stop it, or restore beside it, \
                            by `pellucid inspect NEW restore DATA/backups/ID`";
@@ -37,13 +40,37 @@ pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> R
     }
 }
 
-fn create(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> ReplyResult {
+/// The object that a call sends, or an empty one; it has these attributes at most.
+fn body(call: &Call<'_>, known: &[&str]) -> Result<Map<String, Value>, DocumentError> {
+    let refused = |message| DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message);
+    if call.body.trim_ascii().is_empty() {
+        return Ok(Map::new());
+    }
+    let Value::Object(body) =
+        serde_json::from_slice(&call.body).map_err(|error| bad_json(&error))?
+    else {
+        return Err(refused("the body has to be an object".to_owned()));
+    };
+    match body.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            Err(refused(format!("the attribute `{name}` is none of {}", known.join(", "))))
+        }
+        None => Ok(body),
+    }
+}
+
+fn create(backups: &dyn Backups, version: &str, call: &Call<'_>) -> ReplyResult {
+    let body = &body(call, &OPTIONS)?;
     let time = WallTime::now().iso_date().replace(':', ".");
     let id = match text_in(body, "label")? {
         Some(label) => BackupId::parse(&format!("{time}_{label}"))?,
         None => BackupId::parse(&time)?,
     };
-    let made = backups.create(&id)?;
+    let copying = BackupCopying {
+        bytes_per_second_max: number_in(body, "bytesPerSecond")?,
+        is_stopped: &|| call.is_ended(),
+    };
+    let made = backups.create(&id, copying)?;
     let made = made.ok_or_else(|| {
         let message = format!("there is a backup of the name '{}' already", id.as_str());
         DocumentError::new(ErrorNumber::DUPLICATE_NAME, message)
@@ -58,9 +85,15 @@ fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> Repl
         all.iter().filter(|backup| wanted.is_none_or(|wanted| backup.id.as_str() == wanted));
     let list: Map<_, _> =
         wanted_ones.map(|backup| (backup.id.as_str().to_owned(), show(backup, version))).collect();
+    let is_none = list.is_empty();
+    let mut result = json!({ "list": list });
+    if let Some(BackupProgress { id, done_bytes, total_bytes }) = backups.progress() {
+        result["progress"] =
+            json!({ "id": id.as_str(), "doneBytes": done_bytes, "totalBytes": total_bytes });
+    }
     match wanted {
-        Some(id) if list.is_empty() => Err(no_backup(id)),
-        _ => Ok(success(200, json!({ "result": { "list": list } }))),
+        Some(id) if is_none => Err(no_backup(id)),
+        _ => Ok(success(200, json!({ "result": result }))),
     }
 }
 
@@ -88,6 +121,22 @@ fn text_in<'a>(body: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
             Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
         }
     }
+}
+
+fn number_in(body: &Map<String, Value>, name: &str) -> Result<Option<u64>, DocumentError> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        // JSON has one kind of numbers: 1e6 and 1000000.0 are whole ones, too.
+        Some(value) => whole(value).map(Some).ok_or_else(|| {
+            let message = format!("the attribute `{name}` has to be a whole number above 0");
+            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+        }),
+    }
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..2f64.powi(53)).contains(number);
+    value.as_u64().or_else(|| value.as_f64().filter(is_whole).map(|number| number as u64))
 }
 
 /// A backup as ArangoDB shows it, with the last write that it holds, and the bytes that the one

@@ -110,6 +110,11 @@ impl<'a> Call<'a> {
         self.control.as_ref().map_or(Ok(()), Control::check)
     }
 
+    /// It was ended from elsewhere.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.kill_switch().is_killed())
+    }
+
     /// It was handed over, and its client is gone meanwhile.
     pub(crate) fn is_forsaken(&self) -> bool {
         self.client.as_ref().is_some_and(ClientWatch::is_gone)

@@ -17,7 +17,7 @@ use super::worker_call::WorkerCall;
 use crate::access::{Identity, TooMany, Verifier};
 use crate::answer::{Answer, Later, Loop, Made};
 use crate::reply::{Driver, Reply};
-use crate::routes::{Missing, Target};
+use crate::routes::{Methods, Missing, Target};
 use crate::timing::route;
 
 /// Answers a request to the document API.
@@ -129,7 +129,7 @@ pub(crate) fn preflight(request: &Request<'_>) -> Reply {
 }
 
 /// The reply, in the form of the document API, to a request without a route.
-pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str) -> Reply {
+pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str, allowed: Methods) -> Reply {
     let error = match why {
         Missing::Path => {
             DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("unknown path '{path}'"))
@@ -141,5 +141,9 @@ pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str) -> Reply {
         Missing::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
         Missing::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
     };
-    api.for_driver(error.into(), 0)
+    let reply = api.for_driver(error.into(), 0);
+    match why {
+        Missing::Method { .. } => reply.with_header("Allow", allowed.to_string()),
+        _ => reply,
+    }
 }

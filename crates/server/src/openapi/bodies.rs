@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::schema::named;
-use crate::routes::{BodyLimit, Route};
+use crate::routes::{BodyLimit, Method, Route};
 
 /// The body of an operation that takes one.
 pub(super) fn of(route: &Route) -> Option<Value> {
@@ -11,6 +11,19 @@ pub(super) fn of(route: &Route) -> Option<Value> {
         let content = json!({ "application/x-ndjson": { "schema": named(schema) } });
         json!({ "required": true, "content": content })
     };
+    let object = |schema: &str, is_required: bool| {
+        let content = json!({ "application/json": { "schema": named(schema) } });
+        Some(json!({ "required": is_required, "content": content }))
+    };
+    match route.path {
+        ["_admin", "backup"] if route.methods.has(Method::Get) => return None,
+        ["_admin", "backup"] | ["_admin", "backup", "create"] => {
+            return object("BackupWanted", false);
+        }
+        ["_admin", "backup", "list"] => return object("BackupsWanted", false),
+        ["_admin", "backup", "delete"] => return object("BackupNamed", true),
+        _ => {}
+    }
     match route.body {
         // A value may be empty, and of any type.
         BodyLimit::Value => Some(json!({ "content": { "application/octet-stream": {} } })),

@@ -1,6 +1,7 @@
-//! `/openapi.json`: the entity API and the server's own pages as OpenAPI 3.1, made of the table of
-//! routes. The document API is ArangoDB's, which describes itself.
+//! `/openapi.json`: the entity API, the server's own pages and backups as OpenAPI 3.1, made of the
+//! table of routes. The document API is ArangoDB's, which describes itself.
 
+mod backup_schemas;
 mod bodies;
 mod entity_schemas;
 mod page_schemas;
@@ -10,20 +11,15 @@ mod schema;
 
 use serde_json::{Map, Value, json};
 
-use crate::routes::{ENTITY_ROUTES, Method, Route, SERVER_ROUTES};
+use crate::routes::{self, Method, Route};
 
 const ABOUT: &str = "A HEAD is answered wherever a GET is. With `Prefer: timing`, an answer \
                      carries its account in `Server-Timing`.";
 
-/// The rows that are described. Those that a parameter tells from the next row are one with it.
-fn described_routes() -> impl Iterator<Item = &'static Route> {
-    ENTITY_ROUTES.iter().chain(SERVER_ROUTES).filter(|route| route.parameter.is_none())
-}
-
 /// The document of a server whose store keeps so many copies of an entry.
 pub(crate) fn document(copies: u32) -> Value {
     let mut paths = Map::new();
-    for route in described_routes() {
+    for route in routes::described() {
         let path = format!("/{}", route.path.join("/"));
         let item = paths.entry(path).or_insert_with(|| json!({}));
         for method in route.methods.iter() {
@@ -31,6 +27,7 @@ pub(crate) fn document(copies: u32) -> Value {
         }
     }
     let schemas = entity_schemas::all().into_iter().chain(page_schemas::all());
+    let schemas = schemas.chain(backup_schemas::all());
     let schemas: Map<_, _> = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
     json!({
         "openapi": "3.1.0",
@@ -86,7 +83,7 @@ mod tests {
     fn the_document_names_every_route() {
         let document = document(1);
         let (mut methods, mut ids) = (0, HashSet::new());
-        for route in described_routes() {
+        for route in routes::described() {
             let path = format!("/{}", route.path.join("/"));
             for method in route.methods.iter() {
                 let operation = &document["paths"][&path][method.name().to_lowercase()];

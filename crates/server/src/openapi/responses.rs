@@ -74,6 +74,7 @@ pub(super) fn of(route: &Route, method: Method) -> Value {
     let is_write = is_of_table
         || matches!(route.need, Need::Entities(Right::Write))
         || route.path == ["_admin", "compact"];
+    let is_of_backups = matches!(route.path, ["_admin", "backup", ..]);
     let mut responses = Map::new();
     let mut add = |refusals: &[Refusal]| {
         for (status, name, _) in refusals {
@@ -94,7 +95,8 @@ pub(super) fn of(route: &Route, method: Method) -> Value {
     if is_write {
         add(&OF_WRITES);
     }
-    for (status, response) in own(route, method) {
+    let own = if is_of_backups { of_backups(route, method) } else { own(route, method) };
+    for (status, response) in own {
         responses.insert(status.to_string(), response);
     }
     responses.into()
@@ -148,6 +150,38 @@ fn own(route: &Route, method: Method) -> Vec<(u16, Value)> {
         }
         _ => of_page(route, method),
     }
+}
+
+/// The answers about backups, whose refusals have the document API's form.
+fn of_backups(route: &Route, method: Method) -> Vec<(u16, Value)> {
+    let refused = |about: &str| answer(about, JSON, named("Error"));
+    // The transport has refusals of its own.
+    let or_line = |about: &str| {
+        let mut refused = refused(about);
+        refused["content"][TEXT] = json!({ "schema": text() });
+        refused
+    };
+    let mut all = vec![
+        (400, or_line("The request or the body is wrong; the message says which and how.")),
+        (500, or_line("The backups cannot be read or written; the message says why.")),
+        (503, or_line("Another backup is made or removed, or too much is under way.")),
+    ];
+    let done = |schema: &str| answer(route.about, JSON, named(schema));
+    match (route.path, method) {
+        (["_admin", "backup"], Method::Get) => all.push((200, done("BackupList"))),
+        ([.., "list"], _) => {
+            all.extend([(200, done("BackupList")), (404, refused("There is no such backup."))]);
+        }
+        ([.., "delete"], _) => {
+            all.extend([(200, done("BackupRemoved")), (404, refused("There is no such backup."))]);
+        }
+        _ => all.extend([
+            (201, done("BackupMade")),
+            (409, refused("There is a backup of this name.")),
+            (507, refused("The disk is full, or there are as many backups as there may be.")),
+        ]),
+    }
+    all
 }
 
 fn changes() -> Vec<(u16, Value)> {

@@ -66,10 +66,16 @@ const fn about(methods: &[Method], path: Parts, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::About).with_body(OTHER)
 }
 
-/// A row about backups of the store.
-const fn backup(methods: &[Method], path: Parts, what: &'static str, right: Right) -> Route {
-    let route = about(methods, path, what).runs(Runs::OnWorker);
+/// A row about backups of the store, which are of the entities, too.
+const fn backup(method: Method, path: Parts, what: &'static str, right: Right) -> Route {
+    let route = about(&[method], path, what).runs(Runs::OnWorker).described();
     route.of_server(Need::Server(right), Backups)
+}
+
+/// A row that refuses to move a backup.
+const fn no_backup(path: Parts, what: &'static str) -> Route {
+    let route = about(&[Post], path, what).runs(Runs::OnWorker);
+    route.of_server(Need::Server(Write), Backups)
 }
 
 /// A row that refuses a part that is not implemented.
@@ -255,14 +261,14 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .of_server(Need::Account, Admin),
     about(&[Get], &["_admin", "time"], "Shows its clock.").of_server(Need::Account, Admin),
     about(&[Get], &["_admin", "status"], "Shows its state.").of_server(Need::Account, Admin),
-    backup(&[Get], &["_admin", "backup"], "Lists the backups.", Read),
-    backup(&[Post], &["_admin", "backup"], "Makes a backup.", Write),
-    backup(&[Post], &["_admin", "backup", "create"], "Makes a backup.", Write),
-    backup(&[Post], &["_admin", "backup", "list"], "Lists the backups.", Read),
-    backup(&[Post], &["_admin", "backup", "delete"], "Removes a backup.", Write),
-    backup(&[Post], &["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does.", Write),
-    backup(&[Post], &["_admin", "backup", "upload"], "Refuses: a backup is a folder.", Write),
-    backup(&[Post], &["_admin", "backup", "download"], "Refuses: a backup is a folder.", Write),
+    backup(Get, &["_admin", "backup"], "Lists the backups, and shows one in the making.", Read),
+    backup(Post, &["_admin", "backup"], "Makes a backup of the store while it serves.", Write),
+    backup(Post, &["_admin", "backup", "create"], "As `POST /_admin/backup`.", Write),
+    backup(Post, &["_admin", "backup", "list"], "As `GET /_admin/backup`, or of one.", Read),
+    backup(Post, &["_admin", "backup", "delete"], "Removes a backup.", Write),
+    no_backup(&["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does."),
+    no_backup(&["_admin", "backup", "upload"], "Refuses: a backup is a folder."),
+    no_backup(&["_admin", "backup", "download"], "Refuses: a backup is a folder."),
     about(&[Get, Post], &["_api", "transaction"], "Lists transactions: none; refuses others.")
         .of_database(Read, Unimplemented),
     about(&[Get, Post, Put, Delete], &["_api", "transaction", "{transaction}"], "Refuses one.")

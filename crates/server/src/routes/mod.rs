@@ -30,3 +30,11 @@ pub(crate) use target::Target;
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
     DOCUMENT_ROUTES.iter().chain(SERVER_ROUTES).chain(&ENTITY_ROUTES)
 }
+
+/// The rows that `/openapi.json` describes. Those that a parameter tells from the next row are one
+/// with it.
+pub(crate) fn described() -> impl Iterator<Item = &'static Route> {
+    let of_documents = DOCUMENT_ROUTES.iter().filter(|route| route.is_described);
+    let others = ENTITY_ROUTES.iter().chain(SERVER_ROUTES);
+    others.filter(|route| route.parameter.is_none()).chain(of_documents)
+}

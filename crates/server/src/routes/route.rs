@@ -35,6 +35,8 @@ pub(crate) struct Route {
     pub(crate) runs: Runs,
     /// It needs the catalogue of documents, which a sharded cluster has not.
     pub(crate) needs_documents: bool,
+    /// `/openapi.json` has it, though it is of the document API, which ArangoDB describes.
+    pub(crate) is_described: bool,
     /// A slash may follow, as it may at all routes of the document API.
     takes_slash: bool,
     pub(crate) handler: Handler,
@@ -190,6 +192,7 @@ impl Route {
             body: BodyLimit::Little,
             runs: Runs::AtOnce,
             needs_documents: false,
+            is_described: false,
             takes_slash: false,
             handler: Handler::Missing(Missing::Path),
         }
@@ -261,6 +264,10 @@ impl Route {
 
     pub(super) const fn for_documents(self) -> Route {
         Route { needs_documents: true, ..self }
+    }
+
+    pub(super) const fn described(self) -> Route {
+        Route { is_described: true, ..self }
     }
 
     /// A row that refuses all parameters but these.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::common::{Client, Running, entity, start, start_on};
 use pellucid_engine::{EngineOptions, restore};
@@ -83,6 +84,44 @@ fn backups_are_listed_and_removed() {
     assert_eq!(ask(&mut client, "list", &json!({})), none);
 }
 
+/// The folder of the backups on another file system, where files are copied.
+#[test]
+fn a_backup_elsewhere_is_copied_at_a_bounded_speed_and_shows_its_progress() {
+    let server = start();
+    let other = tempfile::tempdir_in("/dev/shm").unwrap();
+    std::os::unix::fs::symlink(other.path(), server.folder().join("backups")).unwrap();
+    let mut client = server.client();
+    for number in 0..3 {
+        assert_eq!(client.put(&entity(format!("k{number}")), vec![7; 600_000]).status, 201);
+    }
+    let made = std::thread::scope(|scope| {
+        let making = scope.spawn(|| {
+            let call = json!({"label": "slow", "bytesPerSecond": 1 << 20});
+            ask(&mut server.client(), "create", &call)
+        });
+        let mut seen = Vec::new();
+        while !making.is_finished() {
+            let listed = client.get("/_admin/backup").json();
+            let progress = &listed["result"]["progress"];
+            if !progress.is_null() {
+                assert!(progress["id"].as_str().unwrap().ends_with("_slow"), "{listed}");
+                let number = |name: &str| progress[name].as_u64().unwrap();
+                seen.push((number("doneBytes"), number("totalBytes")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let is_partial = |&&(done, total): &&(u64, u64)| 0 < done && done < total;
+        assert!(seen.is_sorted() && seen.iter().filter(is_partial).count() > 10, "{seen:?}");
+        making.join().unwrap()
+    });
+    assert_eq!(made.0, 201, "{}", made.1);
+    let listed = client.get("/_admin/backup").json();
+    assert_eq!(listed["result"]["progress"], Value::Null);
+    let id = made.1["result"]["id"].as_str().unwrap();
+    let backup = restored(&server, id);
+    assert_eq!(backup.client().get(&entity("k2")).body.len(), 600_000);
+}
+
 #[test]
 fn bad_calls_are_refused_and_make_nothing() {
     let server = start();
@@ -91,6 +130,8 @@ fn bad_calls_are_refused_and_make_nothing() {
         ("create", json!({"label": "../x"}), 400, 10),
         ("create", json!({"label": "x".repeat(200)}), 400, 10),
         ("create", json!({"label": 7}), 400, 400),
+        ("create", json!({"bytesPerSecond": 1000}), 400, 10),
+        ("create", json!({"bytesPerSecond": -1}), 400, 400),
         ("list", json!({"id": "none"}), 404, 404),
         ("delete", json!({"id": "none"}), 404, 404),
         ("delete", json!({"id": ".."}), 400, 10),
@@ -99,7 +140,8 @@ fn bad_calls_are_refused_and_make_nothing() {
         let (found, answer) = ask(&mut client, call, &body);
         assert_eq!((found, &answer["errorNum"]), (status, &json!(number)), "{call} {answer}");
     }
-    assert_eq!(client.call("GET", "/_admin/backup/create", &[], "").status, 405);
+    let refused = client.call("GET", "/_admin/backup/create", &[], "");
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
     assert_eq!(client.call("POST", "/_admin/backup/create", &[], "{").status, 400);
     assert!(!server.folder().join("backups").exists());
 }
