@@ -33,9 +33,10 @@ test: ## Run every check and test
 dist: ## Static binaries, Debian packages, images, bills of materials, in target/dist (ARCHITECTURES='x86_64 aarch64')
 	@CARGO=$(CARGO) packaging/dist $(ARCHITECTURES)
 
-test-dist: ## Install, use, upgrade under load and remove the package of make dist in a clean Debian tree (as root)
-	@scripts/need python3 dpkg-deb mmdebstrap
+test-dist: ## As root: the package of make dist installed, used, upgraded under load and removed in a clean Debian tree; its images run
+	@scripts/need python3 dpkg-deb mmdebstrap ip
 	@packaging/test-package $${CARGO_TARGET_DIR:-target}/dist/pellucid_*_$$(dpkg --print-architecture).deb
+	@for image in $${CARGO_TARGET_DIR:-target}/dist/pellucid-*-oci.tar; do packaging/test-image "$$image"; done
 
 site: ## The documentation as a site with search, its links checked, in target/site
 	@CARGO=$(CARGO) scripts/site

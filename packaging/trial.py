@@ -16,7 +16,7 @@ def fail(what):
 def run(*command, **more):
     done = subprocess.run(command, text=True, capture_output=True, **more)
     if done.returncode != 0:
-        fail(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
