@@ -99,14 +99,20 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
     assert_eq!(std::fs::read(&manifest).unwrap(), bytes);
     bytes[VERSION_OFFSET] -= 1;
     std::fs::write(&manifest, &bytes).unwrap();
-    // A process that has hardly any descriptors.
-    let mut scarce = Command::new("/bin/sh");
-    let program = env!("CARGO_BIN_EXE_pellucid");
-    scarce.args(["-c", "ulimit -n 9 && exec \"$@\"", "sh", program]).args(serve(data));
-    let output = finish(scarce);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("LimitNOFILE"), "{errors}");
+    // A process that may have hardly any descriptors, or no large files.
+    let new = folder.path().join("new");
+    for (limit, data, cure) in
+        [("-n 9", data, "LimitNOFILE"), ("-f 100", new.to_str().unwrap(), "LimitFSIZE")]
+    {
+        let mut scarce = Command::new("/bin/sh");
+        let script = format!("ulimit {limit} && exec \"$@\"");
+        let program = env!("CARGO_BIN_EXE_pellucid");
+        scarce.args(["-c", &script, "sh", program]).args(serve(data));
+        let output = finish(scarce);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(cure), "{errors}");
+    }
     Serving::start(Path::new(data), &[]).stop();
 }
 

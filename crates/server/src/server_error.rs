@@ -33,6 +33,12 @@ pub enum ServerError {
 /// The cure of too few descriptors.
 const DESCRIPTORS_CURE: &str = "raise the limit of descriptors (ulimit -n, LimitNOFILE=)";
 
+/// The cure of a thread that the system does not start.
+const THREADS_CURE: &str =
+    "let the process have more threads and memory (ulimit -u, ulimit -v, TasksMax=, MemoryMax=)";
+/// The cure of files that may not become so large.
+const FILE_SIZE_CURE: &str = "raise the limit of the size of files (ulimit -f, LimitFSIZE=)";
+
 fn is_scarce(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
 }
@@ -55,11 +61,15 @@ fn listen_cure(address: &ListenAddress, error: &std::io::Error) -> &'static str 
     }
 }
 
-/// True if the text has an error number of the system for a lack of descriptors.
-fn tells_of_scarcity(text: &str) -> bool {
+/// The cure of a limit of the process, if the text has the system's error number for it.
+fn cure_in(text: &str) -> Option<&'static str> {
     let code = text.split("(os error ").skip(1).filter_map(|rest| rest.split_once(')'));
     let mut codes = code.filter_map(|(code, _)| code.parse().ok());
-    codes.any(pellucid_io::is_out_of_descriptors)
+    codes.find_map(|code| match std::io::Error::from_raw_os_error(code).kind() {
+        std::io::ErrorKind::WouldBlock => Some(THREADS_CURE),
+        std::io::ErrorKind::FileTooLarge => Some(FILE_SIZE_CURE),
+        _ => pellucid_io::is_out_of_descriptors(code).then_some(DESCRIPTORS_CURE),
+    })
 }
 
 impl ServerError {
@@ -90,9 +100,9 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text();
         f.write_str(&text)?;
-        match tells_of_scarcity(&text) && !text.contains("LimitNOFILE") {
-            true => write!(f, "; {DESCRIPTORS_CURE}"),
-            false => Ok(()),
+        match cure_in(&text) {
+            Some(cure) if !text.contains("ulimit") => write!(f, "; {cure}"),
+            _ => Ok(()),
         }
     }
 }
@@ -106,7 +116,7 @@ mod tests {
     /// Which file is the first that cannot be opened depends on the descriptors that the process
     /// was given; all but the store's came without a cure.
     #[test]
-    fn a_lack_of_descriptors_has_its_cure_whichever_file_met_it() {
+    fn a_lack_has_its_cure_wherever_it_was_met() {
         let error = || std::io::Error::from_raw_os_error(24);
         for error in [
             ServerError::Run(error()),
@@ -116,7 +126,11 @@ mod tests {
             let text = error.to_string();
             assert_eq!(text.matches("LimitNOFILE").count(), 1, "{text}");
         }
+        for (code, cure) in [(11, THREADS_CURE), (27, FILE_SIZE_CURE)] {
+            let text = ServerError::Run(std::io::Error::from_raw_os_error(code)).to_string();
+            assert!(text.ends_with(cure), "{text}");
+        }
         let other = ServerError::Run(std::io::Error::from_raw_os_error(2)).to_string();
-        assert!(!other.contains("LimitNOFILE"), "{other}");
+        assert!(!other.contains("ulimit"), "{other}");
     }
 }
