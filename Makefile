@@ -54,7 +54,7 @@ simulation: ## The engine's threads, in orders drawn from seeds, cut off at any 
 sanitizers: ## The lock-free pieces under Miri, the engine's threads under both sanitizers (nightly toolchain; SANITIZERS='miri')
 	@scripts/sanitizers $(SANITIZERS)
 
-real-disks: build ## As root: a store on file systems whose medium fails (ext4, XFS, btrfs on loop devices)
+real-disks: build ## As root: a store on file systems whose medium fails or is full (ext4, XFS, btrfs on loop devices)
 	@scripts/real-disks
 
 crashes: build ## 500 kills of the server, and as root 100 losses of power each on ext4, XFS and btrfs under writers (CRASHES='--kills 50' for flags)

@@ -1,5 +1,4 @@
-//! Every call to the file system fails once, and then everything from it on: answers stay right,
-//! nothing panics, and the store opens again with all that was acknowledged.
+//! Single calls to the file system that fail, each with what has to come of it.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,123 +11,8 @@ mod common;
 use std::sync::mpsc;
 
 use common::*;
-use pellucid_engine::{Engine, EngineOptions, Error, TableId};
+use pellucid_engine::{Engine, EngineOptions, Error};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
-
-/// Calls that the scenario makes at most: the loops below must reach its end before that.
-const CALLS_MAX: u64 = 5_000;
-/// Rounds of the scenario.
-const ROUNDS: u64 = 3;
-/// Writes in each round.
-const WRITES: u64 = 36;
-
-/// What a run of the scenario left behind.
-struct Outcome {
-    oracle: Oracle,
-    table: Option<TableId>,
-    errors: u64,
-}
-
-impl Outcome {
-    fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(Error::Corruption { path, offset, what }) => {
-                panic!("a failing call is no corruption: {} {offset} {what}", path.display())
-            }
-            Err(_) => {
-                self.errors += 1;
-                None
-            }
-        }
-    }
-}
-
-/// Opens, writes, syncs, flushes, merges and closes, and goes on after errors as long as it can.
-fn scenario(files: &SimulatedFileSystem) -> Outcome {
-    let mut outcome = Outcome { oracle: Oracle::default(), table: None, errors: 0 };
-    let mut choose = Chooser::new(3);
-    for _ in 0..ROUNDS {
-        let Some(engine) = outcome.note(open(files)) else { continue };
-        assert_eq!(engine.stats().published_sequence, outcome.oracle.last_sequence);
-        if outcome.table.is_none() {
-            outcome.table = outcome.note(engine.table("t"));
-            outcome.oracle.last_sequence = engine.stats().published_sequence;
-        }
-        let Some(table) = outcome.table else { continue };
-        for index in 0..WRITES {
-            round(&mut outcome, &engine, table, &mut choose, index);
-        }
-        outcome.note(engine.close());
-    }
-    outcome
-}
-
-fn round(outcome: &mut Outcome, engine: &Engine, table: TableId, choose: &mut Chooser, index: u64) {
-    let changes: Vec<Change> = (0..1 + index % 3).map(|_| choose.change()).collect();
-    if let Some(sequence) = outcome.note(write_changes(engine, table, &changes)) {
-        outcome.oracle.write(sequence, changes);
-    }
-    let last = outcome.oracle.last_sequence;
-    let step = match index % 12 {
-        3 => outcome.note(engine.wait_durable(last).map(|_| ())),
-        7 => outcome.note(engine.flush()),
-        9 => outcome.note(engine.collect()).and(None),
-        11 => outcome.note(engine.compact()).and(None),
-        _ => None,
-    };
-    if step.is_some() {
-        outcome.oracle.durable(last);
-    }
-    let key = choose.key();
-    if let Some(object) = outcome.note(engine.get(table, &key)) {
-        let value = object.map(|object| object.value.to_vec());
-        assert_eq!(value.as_ref(), outcome.oracle.map.get(&key).map(|held| &held.value));
-    }
-}
-
-/// Opens what the scenario left behind, without faults, and compares.
-fn check(files: &SimulatedFileSystem, mut outcome: Outcome, seed: u64) {
-    files.set_faults(Faults::default());
-    let killed = files.kill();
-    let engine = open(&killed).expect("the store opens after the death of the process");
-    assert_eq!(engine.stats().published_sequence, outcome.oracle.last_sequence);
-    let table = engine.table("t").unwrap();
-    check_all(&engine, table, &outcome.oracle.map);
-    let crashed = files.crash(seed);
-    let engine = open(&crashed).expect("the store opens after the loss of power");
-    let found = engine.stats().published_sequence;
-    outcome.oracle.fall_back(found);
-    if found > 0 {
-        let table = engine.table("t").unwrap();
-        check_all(&engine, table, &outcome.oracle.map);
-    }
-}
-
-fn fail_each_call(keep_failing: bool) {
-    for number in 1..CALLS_MAX {
-        let files = SimulatedFileSystem::new();
-        files.set_faults(Faults { fail_call: Some(number), keep_failing, ..Faults::default() });
-        let outcome = scenario(&files);
-        let is_untouched = files.calls() < number;
-        assert!(!is_untouched || outcome.errors == 0, "call {number}");
-        check(&files, outcome, number);
-        if is_untouched {
-            return;
-        }
-    }
-    panic!("the scenario makes more than {CALLS_MAX} calls");
-}
-
-#[test]
-fn any_call_may_fail_once() {
-    fail_each_call(false);
-}
-
-#[test]
-fn all_calls_may_fail_from_any_one_on() {
-    fail_each_call(true);
-}
 
 #[test]
 fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {

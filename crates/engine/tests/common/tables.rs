@@ -202,14 +202,21 @@ pub fn head_only() -> TableOptions {
     TableOptions { head_only: true, ..TableOptions::default() }
 }
 
-pub fn names(engine: &Engine) -> ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]) {
+pub type Names = ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]);
+
+pub fn names(engine: &Engine) -> Names {
+    try_names(engine).unwrap()
+}
+
+/// Makes the tables and indexes that are not there yet.
+pub fn try_names(engine: &Engine) -> Result<Names> {
     let tables = [
-        engine.table("plain").unwrap(),
-        engine.table_with("ruled", &ruled()).unwrap(),
-        engine.table_with("heads", &head_only()).unwrap(),
+        engine.table("plain")?,
+        engine.table_with("ruled", &ruled())?,
+        engine.table_with("heads", &head_only())?,
     ];
     let index = |number: usize| engine.index(tables[INDEX_TABLES[number]], &format!("i{number}"));
-    (tables, [0, 1, 2].map(|number| index(number).unwrap()))
+    Ok((tables, [index(0)?, index(1)?, index(2)?]))
 }
 
 pub fn held(object: &Object) -> Held {
