@@ -1,25 +1,31 @@
-//! Histories of concurrent clients, and the check that each key behaves as one register: every
+//! Histories of concurrent clients, and the check that the keys behave as registers: every
 //! operation seems to take effect at one moment between its call and its answer (Herlihy and Wing,
-//! "Linearizability", 1990; the search is that of Wing and Gong, 1993).
+//! "Linearizability", 1990; the search is that of Wing and Gong, 1993). One that is about several
+//! keys does so for all of them at the same moment.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pellucid_io::{Random, SeededRandom};
+use serde_json::json;
 
-use super::{Client, entity};
+use super::{Answer, Client, entity};
 
 /// Keys of one history: few, so that clients meet.
-const KEYS: u64 = 4;
-/// Events of one key at most: a set of them is one number.
-const EVENTS_MAX: usize = 128;
+const KEYS: usize = 4;
+/// Events of one history at most: a set of them is some numbers.
+const EVENTS_MAX: usize = 384;
 
 /// The value of a key, by its number; nothing where there is none.
 pub(crate) type Value = Option<u64>;
+/// The values of all keys.
+type Values = [Value; KEYS];
 
-/// An operation with its answer.
+/// An operation on one key, with its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
     Read(Value),
@@ -44,57 +50,107 @@ impl Effect {
     }
 }
 
-/// An operation in time.
-#[derive(Clone, Copy, Debug)]
+/// An operation in time, on one key or several.
+#[derive(Clone, Debug)]
 pub(crate) struct Event {
     called: u64,
     /// Nothing if nobody knows whether and when it took effect.
     answered: Option<u64>,
-    effect: Effect,
+    effects: Vec<(usize, Effect)>,
 }
 
 impl Event {
-    pub(crate) fn new(called: u64, answered: Option<u64>, effect: Effect) -> Event {
-        Event { called, answered, effect }
+    pub(crate) fn new(called: u64, answered: Option<u64>, effects: &[(usize, Effect)]) -> Event {
+        Event { called, answered, effects: effects.to_vec() }
+    }
+
+    fn after(&self, values: &Values) -> Option<Values> {
+        let mut next = *values;
+        for (key, effect) in &self.effects {
+            next[*key] = effect.after(values[*key])?;
+        }
+        Some(next)
+    }
+
+    /// The part of it on one key.
+    fn on(&self, key: usize) -> Option<Event> {
+        let effects = self.effects.iter().filter(|(other, _)| *other == key);
+        let part = Event { effects: effects.copied().collect(), ..*self };
+        (!part.effects.is_empty()).then_some(part)
     }
 }
 
-/// True if there is an order of the events of one key, which is not there at first, that fits their
-/// times and their answers.
+/// A set of events.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Set([u64; EVENTS_MAX / 64]);
+
+impl Set {
+    fn with(mut self, index: usize) -> Set {
+        self.0[index / 64] |= 1 << (index % 64);
+        self
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.0[index / 64] & 1 << (index % 64) != 0
+    }
+
+    fn has_all(&self, others: &Set) -> bool {
+        std::iter::zip(self.0, others.0).all(|(own, other)| own & other == other)
+    }
+}
+
+/// True if there is an order of the events that fits their times and their answers. No key is there
+/// at first.
 pub(crate) fn is_linearizable(events: &[Event]) -> bool {
     assert!(events.len() <= EVENTS_MAX, "{} events", events.len());
     let answered = (0..events.len()).filter(|index| events[*index].answered.is_some());
-    let wanted = answered.fold(0_u128, |set, index| set | 1 << index);
+    let wanted = answered.fold(Set::default(), Set::with);
     let mut seen = HashSet::new();
-    let mut open = vec![(0_u128, None)];
-    while let Some((done, value)) = open.pop() {
-        if done & wanted == wanted {
+    let mut open = vec![(Set::default(), Values::default())];
+    while let Some((done, values)) = open.pop() {
+        if done.has_all(&wanted) {
             return true;
         }
-        if !seen.insert((done, value)) {
+        if !seen.insert((done, values)) {
             continue;
         }
-        let left = || (0..events.len()).filter(|index| done & (1 << index) == 0);
+        let left = || (0..events.len()).filter(|index| !done.has(*index));
         // What was called after another one's answer comes after it.
         let first_answer = left().filter_map(|index| events[index].answered).min();
         for index in left() {
             let event = &events[index];
             if first_answer.is_none_or(|answer| event.called < answer)
-                && let Some(next) = event.effect.after(value)
+                && let Some(next) = event.after(&values)
             {
-                open.push((done | 1 << index, next));
+                open.push((done.with(index), next));
             }
         }
     }
     false
 }
 
-/// The clients' common clock, and the events of each key.
+/// The operations that clients make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mix {
+    /// On one key each.
+    Single,
+    /// Also batches, ranges and reads of several keys.
+    Several,
+}
+
+/// The clients' common clock, and the events.
 #[derive(Default)]
 pub(crate) struct History {
     clock: AtomicU64,
     values: AtomicU64,
-    events: Mutex<BTreeMap<u64, Vec<Event>>>,
+    events: Mutex<Vec<Event>>,
+}
+
+/// A client, with the value that it read last of each key, and its ETag.
+struct Player<'a> {
+    history: &'a History,
+    prefix: &'a str,
+    known: BTreeMap<usize, (u64, String)>,
 }
 
 impl History {
@@ -106,90 +162,196 @@ impl History {
     /// ends is made anew by `connect`, as long as that takes.
     pub(crate) fn play(
         &self,
-        prefix: &str,
+        (prefix, mix): (&str, Mix),
         count: u64,
         seed: u64,
         connect: impl Fn() -> Option<Client>,
     ) {
         let mut random = SeededRandom::new(seed);
         let mut client = None;
-        // The value that was read last of each key, with its ETag.
-        let mut known: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+        let mut player = Player { history: self, prefix, known: BTreeMap::new() };
         for _ in 0..count {
-            let connection = loop {
+            let mut connection = loop {
                 match client.take().or_else(&connect) {
                     Some(connection) => break connection,
                     None => std::thread::sleep(Duration::from_millis(5)),
                 }
             };
-            let key = random.next_u64() % KEYS;
-            let kind = random.next_u64() % 8;
-            client = self.operate(connection, (prefix, key), kind, &mut known);
+            let key = random.next_u64() as usize % KEYS;
+            let kind = random.next_u64() % if mix == Mix::Several { 12 } else { 8 };
+            let is_there = match kind {
+                0..6 => player.operate(&mut connection, key, kind),
+                6 | 7 => player.swap(&mut connection, key),
+                8 | 9 => player.write_batch(&mut connection, key),
+                10 => player.read_several(&mut connection),
+                _ => player.read_range(&mut connection),
+            };
+            client = is_there.then_some(connection);
         }
     }
 
-    /// Makes one operation, and gives the connection back if it is still there.
-    fn operate(
-        &self,
-        mut client: Client,
-        (prefix, key): (&str, u64),
-        kind: u64,
-        known: &mut BTreeMap<u64, (u64, String)>,
-    ) -> Option<Client> {
-        let target = entity(format!("{prefix}{key}"));
-        let fresh = self.values.fetch_add(1, Ordering::SeqCst) + 1;
+    fn note(&self, called: u64, is_known: bool, effects: &[(usize, Effect)]) {
+        let answered = is_known.then(|| self.now());
+        self.events.lock().unwrap().push(Event::new(called, answered, effects));
+    }
+
+    /// Checks all keys together, if operations were about several and the outcome of each is known,
+    /// and otherwise each key. Returns the number of events, and of those with an unknown outcome.
+    pub(crate) fn check(&self, name: &str) -> (usize, usize) {
+        let events = self.events.lock().unwrap();
+        let unknown = events.iter().filter(|event| event.answered.is_none()).count();
+        let is_about_several = events.iter().any(|event| event.effects.len() > 1);
+        if is_about_several && unknown == 0 {
+            assert!(is_linearizable(&events), "{name}: no order of all: {events:#?}");
+        }
+        for key in 0..KEYS {
+            let events: Vec<_> = events.iter().filter_map(|event| event.on(key)).collect();
+            assert!(is_linearizable(&events), "{name}: key {key} is no register: {events:#?}");
+        }
+        (events.len(), unknown)
+    }
+}
+
+/// The answer to a write: done, refused by its condition, or unknown.
+fn outcome(answer: Option<&Answer>) -> Option<bool> {
+    match answer?.status {
+        200..=202 => Some(true),
+        412 => Some(false),
+        _ => None,
+    }
+}
+
+/// Each makes an operation, and says whether the connection is still there.
+impl Player<'_> {
+    fn key(&self, key: usize) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    fn fresh(&self) -> u64 {
+        self.history.values.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn operate(&mut self, client: &mut Client, key: usize, kind: u64) -> bool {
+        let (target, fresh, called) = (entity(self.key(key)), self.fresh(), self.history.now());
         let body = fresh.to_string();
-        let swap = known.get(&key).cloned().filter(|_| kind >= 6);
-        let called = self.now();
-        let answer = match (&swap, kind) {
-            (Some((_, etag)), _) => {
-                client.try_call("PUT", &target, &[("If-Match", etag)], body.as_bytes())
-            }
-            (None, 0) => client.try_call("DELETE", &target, &[], b""),
-            (None, 1) => {
-                client.try_call("PUT", &target, &[("If-None-Match", "*")], body.as_bytes())
-            }
-            (None, 2 | 3) => client.try_call("PUT", &target, &[], body.as_bytes()),
-            _ => client.try_call("GET", &target, &[], b""),
+        let mut call = |method, headers: &[_], body: &str| {
+            client.try_call(method, &target, headers, body.as_bytes()).ok()
         };
-        let answered = self.now();
-        let written = |status: u16| match status {
-            201 | 202 => Some(true),
-            412 => Some(false),
-            _ => None,
+        let answer = match kind {
+            0 => call("DELETE", &[], ""),
+            1 => call("PUT", &[("If-None-Match", "*")], &body),
+            2 | 3 => call("PUT", &[], &body),
+            _ => call("GET", &[], ""),
         };
-        let outcome = answer.as_ref().ok().and_then(|answer| written(answer.status));
-        let swapped =
-            |from| Effect::Swap { from, to: Some(fresh), is_done: outcome.unwrap_or(true) };
-        let (effect, is_known) = match (swap, kind) {
-            (Some((from, _)), _) => (swapped(Some(from)), outcome.is_some()),
-            (None, 0) => (Effect::Write(None), outcome.is_some()),
-            (None, 1) => (swapped(None), outcome.is_some()),
-            (None, 2 | 3) => (Effect::Write(Some(fresh)), outcome.is_some()),
+        let done = outcome(answer.as_ref());
+        let effect = match kind {
+            0 => Effect::Write(None),
+            1 => Effect::Swap { from: None, to: Some(fresh), is_done: done.unwrap_or(true) },
+            2 | 3 => Effect::Write(Some(fresh)),
             _ => {
-                let read =
-                    answer.as_ref().ok().filter(|answer| [200, 404].contains(&answer.status));
-                let Some(read) = read else { return answer.ok().map(|_| client) };
+                let Some(read) = answer.as_ref().filter(|read| [200, 404].contains(&read.status))
+                else {
+                    return answer.is_some();
+                };
                 let value = (read.status == 200).then(|| read.text().parse().unwrap());
                 match value {
-                    Some(value) => drop(known.insert(key, (value, read.etag()))),
-                    None => drop(known.remove(&key)),
+                    Some(value) => drop(self.known.insert(key, (value, read.etag()))),
+                    None => drop(self.known.remove(&key)),
                 }
-                (Effect::Read(value), true)
+                self.history.note(called, true, &[(key, Effect::Read(value))]);
+                return true;
             }
         };
-        let event = Event::new(called, is_known.then_some(answered), effect);
-        self.events.lock().unwrap().entry(key).or_default().push(event);
-        answer.ok().map(|_| client)
+        self.history.note(called, done.is_some(), &[(key, effect)]);
+        answer.is_some()
     }
 
-    /// Checks each key, and returns the number of events, and of those with an unknown outcome.
-    pub(crate) fn check(&self, name: &str) -> (usize, usize) {
-        let keys = self.events.lock().unwrap();
-        for (key, events) in &*keys {
-            assert!(is_linearizable(events), "{name}: key {key} is no register: {events:#?}");
+    /// Writes a key if it has the value that was read last.
+    fn swap(&mut self, client: &mut Client, key: usize) -> bool {
+        let Some((from, etag)) = self.known.get(&key) else {
+            return self.operate(client, key, 7);
+        };
+        let (target, fresh, called) = (entity(self.key(key)), self.fresh(), self.history.now());
+        let body = fresh.to_string();
+        let answer = client.try_call("PUT", &target, &[("If-Match", etag)], body.as_bytes()).ok();
+        let done = outcome(answer.as_ref());
+        let (from, to, is_done) = (Some(*from), Some(fresh), done.unwrap_or(true));
+        self.history.note(called, done.is_some(), &[(key, Effect::Swap { from, to, is_done })]);
+        answer.is_some()
+    }
+
+    /// Writes all keys but `key`, and that one if it has the value that was read last.
+    fn write_batch(&mut self, client: &mut Client, key: usize) -> bool {
+        let known = self.known.get(&key);
+        let (mut lines, mut effects) = (String::new(), Vec::new());
+        for other in 0..KEYS {
+            let (fresh, name) = (self.fresh(), STANDARD.encode(self.key(other)));
+            let value = STANDARD.encode(fresh.to_string());
+            let mut line = json!({ "op": "put", "key": name, "value": value });
+            let mut effect = Effect::Write(Some(fresh));
+            match known {
+                Some((from, etag)) if other == key => {
+                    line["if_match"] = etag.clone().into();
+                    effect = Effect::Swap { from: Some(*from), to: Some(fresh), is_done: true };
+                }
+                _ if fresh.is_multiple_of(5) => {
+                    line = json!({ "op": "delete", "key": name });
+                    effect = Effect::Write(None);
+                }
+                _ => {}
+            }
+            lines += &format!("{line}\n");
+            effects.push((other, effect));
         }
-        let all = || keys.values().flatten();
-        (all().count(), all().filter(|event| event.answered.is_none()).count())
+        let called = self.history.now();
+        let answer = client.try_call("POST", "/v0/batch", &[], lines.as_bytes()).ok();
+        let done = outcome(answer.as_ref());
+        if done == Some(false) {
+            // Then nothing is written, and the condition did not hold.
+            effects.retain(|(other, _)| *other == key);
+            if let [(_, Effect::Swap { is_done, .. })] = &mut effects[..] {
+                *is_done = false;
+            }
+        }
+        self.history.note(called, done.is_some(), &effects);
+        answer.is_some()
+    }
+
+    fn read_several(&self, client: &mut Client) -> bool {
+        let line = |key| format!("{}\n", json!({ "key": STANDARD.encode(self.key(key)) }));
+        let keys: String = (0..KEYS).map(line).collect();
+        let called = self.history.now();
+        let answer = client.try_call("POST", "/v0/entities/get", &[], keys.as_bytes()).ok();
+        self.note_lines(called, answer)
+    }
+
+    fn read_range(&self, client: &mut Client) -> bool {
+        let name = |key: &str| entity(format!("{}{key}", self.prefix)).replacen("id=", "start=", 1);
+        let target = name("").replacen("/v0/entity?", "/v0/entities?", 1);
+        let end = name("~").split_once("start=").map(|(_, end)| end.to_owned()).unwrap();
+        let called = self.history.now();
+        let accept = [("Accept", "application/x-ndjson")];
+        let answer = client.try_call("GET", &format!("{target}&end={end}"), &accept, b"").ok();
+        self.note_lines(called, answer)
+    }
+
+    /// Notes the values of all keys, of which those are there that have a value in a line.
+    fn note_lines(&self, called: u64, answer: Option<Answer>) -> bool {
+        let Some(answer) = answer else { return false };
+        if answer.status != 200 {
+            return true;
+        }
+        let mut effects: Vec<_> = (0..KEYS).map(|key| (key, Effect::Read(None))).collect();
+        for line in answer.text().lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| {
+                let bytes = STANDARD.decode(line[name].as_str()?).unwrap();
+                Some(String::from_utf8(bytes).unwrap())
+            };
+            let key = (0..KEYS).find(|key| text("key") == Some(self.key(*key))).unwrap();
+            effects[key].1 = Effect::Read(text("value").map(|value| value.parse().unwrap()));
+        }
+        self.history.note(called, true, &effects);
+        true
     }
 }

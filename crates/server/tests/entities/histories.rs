@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::histories::{Effect, Event, History, is_linearizable};
+use crate::common::histories::{Effect, Event, History, Mix, is_linearizable};
 use crate::common::{Client, start, start_on};
 use tempfile::TempDir;
 
@@ -12,9 +12,21 @@ const CLIENTS: u64 = 6;
 
 #[test]
 fn every_key_is_a_register() {
+    let events = play(40, 40, Mix::Single);
+    assert_eq!(events, 40 * 40 * CLIENTS as usize);
+}
+
+/// A batch is seen as a whole or not at all, by reads of several keys and by ranges.
+#[test]
+fn operations_on_several_keys_have_one_moment() {
+    play(40, 40, Mix::Several);
+}
+
+/// Has clients play so many rounds, of so many operations for each; returns the events.
+fn play(rounds: u64, count: u64, mix: Mix) -> usize {
     let server = start();
     let mut events = 0;
-    for round in 0..40 {
+    for round in 0..rounds {
         let history = History::default();
         let prefix = format!("round {round} ");
         std::thread::scope(|scope| {
@@ -22,14 +34,14 @@ fn every_key_is_a_register() {
                 let (history, prefix, server) = (&history, &prefix, &server);
                 let seed = round * 1_000 + client;
                 let connect = move || Some(server.client());
-                scope.spawn(move || history.play(prefix, 40, seed, connect));
+                scope.spawn(move || history.play((prefix, mix), count, seed, connect));
             }
         });
         let (all, unknown) = history.check(&prefix);
         assert_eq!(unknown, 0, "no connection was lost");
         events += all;
     }
-    assert_eq!(events, 40 * 40 * CLIENTS as usize);
+    events
 }
 
 #[test]
@@ -47,7 +59,7 @@ fn every_key_is_a_register_beside_restarts() {
                     Client::try_connect(address).ok()
                 };
                 let seed = round * 1_000 + client;
-                scope.spawn(move || history.play("k", 60, seed, connect));
+                scope.spawn(move || history.play(("k", Mix::Several), 60, seed, connect));
             }
             let mut server = server;
             for _ in 0..3 {
@@ -66,24 +78,32 @@ fn every_key_is_a_register_beside_restarts() {
 #[test]
 fn a_history_that_no_register_has_is_told() {
     use Effect::{Read, Swap, Write};
-    let written = Event::new(0, Some(1), Write(Some(1)));
+    let event = |called, answered, effect| Event::new(called, answered, &[(0, effect)]);
+    let written = || event(0, Some(1), Write(Some(1)));
     // A read that is older than the write before it.
-    assert!(!is_linearizable(&[written, Event::new(2, Some(3), Read(None))]));
-    assert!(is_linearizable(&[written, Event::new(0, Some(3), Read(None))]));
+    assert!(!is_linearizable(&[written(), event(2, Some(3), Read(None))]));
+    assert!(is_linearizable(&[written(), event(0, Some(3), Read(None))]));
     // Two reads beside a write, of which the later one sees the older value.
-    let beside = Event::new(2, Some(9), Write(Some(2)));
-    let (new, old) = (Event::new(3, Some(4), Read(Some(2))), Event::new(5, Some(6), Read(Some(1))));
-    assert!(!is_linearizable(&[written, beside, new, old]));
+    let beside = event(2, Some(9), Write(Some(2)));
+    let (new, old) = (event(3, Some(4), Read(Some(2))), event(5, Some(6), Read(Some(1))));
+    assert!(!is_linearizable(&[written(), beside, new, old]));
     // Two conditional writes on one value cannot both be done.
     let swap = |called, to| {
-        Event::new(called, Some(called + 5), Swap { from: Some(1), to: Some(to), is_done: true })
+        event(called, Some(called + 5), Swap { from: Some(1), to: Some(to), is_done: true })
     };
-    assert!(!is_linearizable(&[written, swap(2, 2), swap(3, 3)]));
+    assert!(!is_linearizable(&[written(), swap(2, 2), swap(3, 3)]));
     // A write whose answer was lost may have happened, and may not.
-    let lost = Event::new(2, None, Write(Some(2)));
+    let lost = || event(2, None, Write(Some(2)));
     for seen in [Some(1), Some(2)] {
-        assert!(is_linearizable(&[written, lost, Event::new(3, Some(4), Read(seen))]));
+        assert!(is_linearizable(&[written(), lost(), event(3, Some(4), Read(seen))]));
     }
-    let back = Event::new(5, Some(6), Read(Some(1)));
-    assert!(!is_linearizable(&[written, lost, Event::new(3, Some(4), Read(Some(2))), back]));
+    let back = event(5, Some(6), Read(Some(1)));
+    assert!(!is_linearizable(&[written(), lost(), event(3, Some(4), Read(Some(2))), back]));
+    // Half of a batch, which each key by itself allows for.
+    let batch = |answered| Event::new(0, answered, &[(0, Write(Some(1))), (1, Write(Some(2)))]);
+    let half = Event::new(1, Some(2), &[(0, Read(Some(1))), (1, Read(None))]);
+    assert!(!is_linearizable(&[batch(Some(9)), half.clone()]));
+    assert!(!is_linearizable(&[batch(None), half]));
+    let whole = Event::new(1, Some(2), &[(0, Read(Some(1))), (1, Read(Some(2)))]);
+    assert!(is_linearizable(&[batch(Some(9)), whole]));
 }
