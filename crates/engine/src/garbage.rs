@@ -329,8 +329,6 @@ impl GarbageCollector {
         // An offset that could not be read would be a record that is left behind.
         run.segments.iter().try_for_each(|segment| segment.check_offsets())?;
         let collected = writer.finish(run, marker_sequence)?;
-        // Every entry that was dropped when its record was judged is in the books by now.
-        drop(self.ledger.pin());
         self.journal.garbage().install(run, collected, &markers);
         Ok(())
     }
