@@ -78,6 +78,7 @@ impl Model {
     fn with(seed: u64, configuration: &Configuration) -> Model {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
+        files.keep_writing_back(seed);
         let mut options = small(&files);
         let clock = SimulatedClock::leaked(WALL_FIRST_MS);
         options.clock = Clock::simulated(clock);
@@ -110,6 +111,9 @@ impl Model {
     }
 
     fn step(&mut self) {
+        if self.choose.below(4) == 0 {
+            self.files.write_back(self.choose.below(1 << 40));
+        }
         match self.choose.below(106) {
             0..45 => self.write(1),
             45..55 => {
@@ -301,6 +305,7 @@ impl Model {
 
     fn open(&mut self, files: SimulatedFileSystem) {
         self.options.file_system = std::sync::Arc::new(files.clone());
+        files.keep_writing_back(self.choose.below(1 << 40));
         self.files = files;
         let engine = Engine::open(STORE, self.options.clone()).unwrap();
         assert_eq!(engine.table("t").unwrap(), self.table);

@@ -53,6 +53,7 @@ impl Model {
     fn new(seed: u64) -> Model {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
+        files.keep_writing_back(seed);
         let mut options = small(&files);
         let clock = SimulatedClock::leaked(WALL_FIRST_MS);
         options.clock = Clock::simulated(clock);
@@ -85,6 +86,9 @@ impl Model {
     }
 
     fn step(&mut self) {
+        if self.choose.below(4) == 0 {
+            self.files.write_back(self.choose.below(1 << 40));
+        }
         match self.choose.below(100) {
             0..50 => self.write(),
             50..55 => self.write_refused(),
@@ -337,6 +341,7 @@ impl Model {
 
     fn open(&mut self, files: SimulatedFileSystem) {
         self.options.file_system = Arc::new(files.clone());
+        files.keep_writing_back(self.choose.below(1 << 40));
         self.files = files;
         let engine = Engine::open(STORE, self.options.clone()).unwrap();
         assert_eq!(names(&engine), (self.tables, self.indexes));

@@ -1,6 +1,7 @@
 //! All threads of the engine under a seed: writers, a reader and an operator beside flushes,
 //! merges in parts, seals, syncs and collections of the background, with losses of power and ends
-//! of the process at any call to the files in between. A seed that fails is the whole report:
+//! of the process at any call to the files in between; what was not synced is on the medium in any
+//! state that it had. A seed that fails is the whole report:
 //! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine --test simulated_threads` runs it again, and
 //! `PELLUCID_SEEDS=0..10000` as many.
 
@@ -505,6 +506,9 @@ impl Counts {
 fn open(seed: u64, clock: &'static SimulatedClock) -> (Arc<World>, Engine) {
     let mut choose = Chooser::new(seed);
     let files = SimulatedFileSystem::new();
+    if choose.below(4) != 0 {
+        files.keep_writing_back(seed);
+    }
     let mut options = small(&files);
     options.clock = Clock::simulated(clock);
     options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];

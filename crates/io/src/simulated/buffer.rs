@@ -35,6 +35,13 @@ impl Buffer {
         }
     }
 
+    /// True if it begins with these bytes, of which it has as many at least.
+    pub(super) fn begins_with(&self, bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= self.capacity());
+        // SAFETY: the range was just checked, and nothing else holds on to the slice.
+        unsafe { std::slice::from_raw_parts(self.pointer(), bytes.len()) == bytes }
+    }
+
     /// Copies bytes in; they must be within the capacity.
     pub(super) fn copy_in(&self, offset: usize, source: &[u8]) {
         assert!(offset + source.len() <= self.capacity());

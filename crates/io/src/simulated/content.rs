@@ -53,6 +53,29 @@ impl Images {
         bytes
     }
 
+    /// True if the medium has all.
+    fn is_durable(&self) -> bool {
+        self.length == self.durable.len() && self.live.begins_with(&self.durable)
+    }
+
+    /// The bytes of the medium, with some of the sectors that are on their way.
+    fn partly_carried_over(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
+        let (live, mut bytes) = (self.reachable_bytes(), self.durable.clone());
+        // The length is metadata: the new one is there, or the old one.
+        if live.len() != bytes.len() && survives() {
+            bytes.resize(live.len(), 0);
+        }
+        for (index, sector) in bytes.chunks_mut(SECTOR_LENGTH).enumerate() {
+            let start = (index * SECTOR_LENGTH).min(live.len());
+            let end = (start + sector.len()).min(live.len());
+            let new = &live[start..end];
+            if sector[..new.len()] != *new && survives() {
+                sector[..new.len()].copy_from_slice(new);
+            }
+        }
+        bytes
+    }
+
     fn live_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         self.live.copy_out(0, &mut bytes);
@@ -193,21 +216,14 @@ impl Content {
 
     /// The bytes found after a loss of power.
     pub(super) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
-        let images = self.images();
-        let (live, durable) = (images.reachable_bytes(), &images.durable);
-        // The length is metadata: the new one is there, or the old one.
-        let length =
-            if live.len() == durable.len() || survives() { live.len() } else { durable.len() };
-        let mut bytes = durable.clone();
-        bytes.resize(length, 0);
-        for (index, sector) in bytes.chunks_mut(SECTOR_LENGTH).enumerate() {
-            let start = (index * SECTOR_LENGTH).min(live.len());
-            let end = (start + sector.len()).min(live.len());
-            let new = &live[start..end];
-            if sector[..new.len()] != *new && survives() {
-                sector[..new.len()].copy_from_slice(new);
-            }
+        self.images().partly_carried_over(survives)
+    }
+
+    /// Carries some sectors over to the medium, as a system does at any time.
+    pub(super) fn write_back(&self, survives: &mut impl FnMut() -> bool) {
+        let mut images = self.images();
+        if !images.is_durable() {
+            images.durable = images.partly_carried_over(survives);
         }
-        bytes
     }
 }

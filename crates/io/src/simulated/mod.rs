@@ -5,7 +5,7 @@
 //! [`SimulatedFileSystem::kill`] is the death of the process: a new boot of the process finds all
 //! that is live. [`SimulatedFileSystem::crash`] is the loss of power: it finds what is durable and,
 //! drawn at random from a seed, some of the 512-byte sectors and some of the names that were on
-//! their way.
+//! their way. [`SimulatedFileSystem::write_back`] brings some of them to the medium at any time.
 #![allow(
     clippy::disallowed_types,
     reason = "simulated files depend on nothing, and hold no request up"
@@ -27,7 +27,7 @@ use crate::{File, FileSystem, LockGuard, SeededRandom};
 use content::Content;
 pub use faults::Faults;
 use file::SimulatedFile;
-use state::Shared;
+use state::{Shared, survival};
 use tree::Tree;
 
 /// A file system in memory. Clones are the same file system.
@@ -80,16 +80,26 @@ impl SimulatedFileSystem {
     #[must_use]
     pub fn crash(&self, seed: u64) -> SimulatedFileSystem {
         let mut random = SeededRandom::new(seed);
-        // Crashes differ in how much survives: sometimes nothing, sometimes nearly all.
-        let survival_of_256 = [0, 64, 128, 240, 256][random.below(5) as usize];
-        let mut survives = move || random.below(256) < survival_of_256;
-        let tree = self.shared.state().tree.after_crash(&mut survives);
+        let tree = self.shared.state().tree.after_crash(&mut survival(&mut random));
         SimulatedFileSystem::with(tree, self.boot() + 1)
     }
 
     /// Sets what is to fail from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.shared.state().faults.set(faults);
+    }
+
+    /// Has some sectors and some names reach the medium now, drawn with `seed`, as a system writes
+    /// back what it likes at any time.
+    pub fn write_back(&self, seed: u64) {
+        let mut random = SeededRandom::new(seed);
+        self.shared.state().tree.write_back(&mut survival(&mut random));
+    }
+
+    /// As [`SimulatedFileSystem::write_back`], before some of the calls from now on: what a loss of
+    /// power leaves of a page may then be any of its states since the last sync.
+    pub fn keep_writing_back(&self, seed: u64) {
+        self.shared.state().write_back = Some(SeededRandom::new(seed));
     }
 
     /// Has `observer` called before each call, on its thread: to let other threads go on there, or
@@ -290,6 +300,64 @@ mod tests {
         }
         assert!(outcomes.len() > 10, "only {} outcomes", outcomes.len());
         assert_eq!(files.kill().read(Path::new("/d/a")).unwrap(), [9; 2048]);
+    }
+
+    #[test]
+    fn what_is_written_back_is_a_past_state_that_a_crash_may_find() {
+        let path = Path::new("/d/a");
+        let mut found = HashSet::new();
+        for seed in 0..200 {
+            let (files, file) = with_file(&[0; 1024]);
+            files.sync_directory(Path::new("/d")).unwrap();
+            file.sync().unwrap();
+            let map = file.map(1024, MapMode::Write).unwrap();
+            files.keep_writing_back(seed);
+            for value in 1..=9 {
+                for at in [0, SECTOR_LENGTH] {
+                    // SAFETY: the bytes are within the map, and nobody else uses them.
+                    unsafe { map.pointer().add(at).write_bytes(value, SECTOR_LENGTH) };
+                }
+                file.length().unwrap();
+            }
+            let bytes = files.crash(seed).read(path).unwrap();
+            found.extend(bytes.chunks(SECTOR_LENGTH).map(|sector| sector[0]));
+            file.sync().unwrap();
+            assert_eq!(files.crash(seed).read(path).unwrap(), [9; 1024]);
+        }
+        assert_eq!(found.len(), 10, "each state since the sync");
+    }
+
+    #[test]
+    fn names_that_are_written_back_may_be_found_after_they_are_gone() {
+        let mut found = HashSet::new();
+        for seed in 0..200 {
+            let (files, _) = with_file(b"x");
+            files.sync_directory(Path::new("/d")).unwrap();
+            files.keep_writing_back(seed);
+            for (from, to) in [("/d/a", "/d/b"), ("/d/b", "/d/c")] {
+                files.rename(Path::new(from), Path::new(to)).unwrap();
+                (0..5).for_each(|_| assert!(!files.exists(Path::new(from))));
+            }
+            found.extend(files.crash(seed).list(Path::new("/d")).unwrap());
+            files.sync_directory(Path::new("/d")).unwrap();
+            assert_eq!(files.crash(seed).list(Path::new("/d")).unwrap(), ["c"]);
+        }
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    /// What a failed sync lost does not come back by itself.
+    #[test]
+    fn lost_pages_are_not_written_back() {
+        let path = Path::new("/d/a");
+        let (files, file) = with_file(&[7; 10_000]);
+        files.sync_directory(Path::new("/d")).unwrap();
+        file.sync().unwrap();
+        file.write_all_at(&[8; 10_000], 0).unwrap();
+        files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+        assert!(file.sync().is_err());
+        files.keep_writing_back(1);
+        (0..200).for_each(|_| assert_eq!(file.length().unwrap(), 10_000));
+        assert_eq!(files.crash(1).read(path).unwrap(), [7; 10_000]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct Tree {
     directories: BTreeSet<PathBuf>,
     live: BTreeMap<PathBuf, Arc<Content>>,
     durable: BTreeMap<PathBuf, Arc<Content>>,
+    /// The names that may not be the same in both.
+    changed: BTreeSet<PathBuf>,
 }
 
 fn not_found(path: &Path) -> io::Error {
@@ -36,17 +38,21 @@ impl Tree {
         }
         let content = Arc::new(Content::new(&[]));
         self.live.insert(path.to_path_buf(), Arc::clone(&content));
+        self.changed.insert(path.to_path_buf());
         Ok(content)
     }
 
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let content = self.live.remove(from).ok_or_else(|| not_found(from))?;
         self.live.insert(to.to_path_buf(), content);
+        self.changed.extend([from, to].map(Path::to_path_buf));
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, path: &Path) -> io::Result<()> {
-        self.live.remove(path).map(|_| ()).ok_or_else(|| not_found(path))
+        self.live.remove(path).ok_or_else(|| not_found(path))?;
+        self.changed.insert(path.to_path_buf());
+        Ok(())
     }
 
     pub(crate) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
@@ -55,6 +61,7 @@ impl Tree {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
         self.live.insert(to.to_path_buf(), content);
+        self.changed.insert(to.to_path_buf());
         Ok(())
     }
 
@@ -80,12 +87,28 @@ impl Tree {
     }
 
     pub(crate) fn sync_directory(&mut self, directory: &Path) {
+        self.changed.retain(|path| path.parent() != Some(directory));
         self.durable.retain(|path, _| path.parent() != Some(directory));
         for (path, content) in &self.live {
             if path.parent() == Some(directory) {
                 self.durable.insert(path.clone(), Arc::clone(content));
             }
         }
+    }
+
+    /// Carries some sectors and some names over to the medium, as a system does at any time.
+    pub(crate) fn write_back(&mut self, survives: &mut impl FnMut() -> bool) {
+        self.live.values().for_each(|content| content.write_back(survives));
+        self.changed.retain(|path| {
+            let is_carried = survives();
+            if is_carried {
+                match self.live.get(path) {
+                    Some(content) => self.durable.insert(path.clone(), Arc::clone(content)),
+                    None => self.durable.remove(path),
+                };
+            }
+            !is_carried
+        });
     }
 
     pub(crate) fn used_bytes(&self) -> u64 {
@@ -107,7 +130,8 @@ impl Tree {
         let live = self.live.iter().map(|(path, content)| (path.clone(), copy(content))).collect();
         let durable =
             self.durable.iter().map(|(path, content)| (path.clone(), copy(content))).collect();
-        Tree { directories: self.directories.clone(), live, durable }
+        let (directories, changed) = (self.directories.clone(), self.changed.clone());
+        Tree { directories, live, durable, changed }
     }
 
     /// The tree found after a loss of power. Each name is the old one or the new one.
@@ -128,6 +152,7 @@ impl Tree {
                 found.insert(path.clone(), content);
             }
         }
-        Tree { directories: self.directories.clone(), live: found.clone(), durable: found }
+        let (directories, live) = (self.directories.clone(), found.clone());
+        Tree { directories, live, durable: found, changed: BTreeSet::new() }
     }
 }
