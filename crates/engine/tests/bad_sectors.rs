@@ -6,12 +6,11 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
+use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_io::{ByCalls, FileSystem};
 
 const KEYS: u64 = 1_000;
 const PAGE_BYTES: u64 = 4_096;
@@ -115,7 +114,7 @@ fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
 #[test]
 fn an_opening_takes_no_bad_sector_for_the_end_of_the_records() {
     let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
+    let engine = Engine::open(STORE, options(&files)).unwrap();
     let table = journal_only(&engine);
     let last = (0..20).map(|key| put(&engine, table, &[key], &[key; 300]).unwrap()).max().unwrap();
     engine.wait_durable(last).unwrap();
@@ -123,12 +122,8 @@ fn an_opening_takes_no_bad_sector_for_the_end_of_the_records() {
     let files = files.crash(1);
     let path = path_of(&files, "journal", 0);
     files.fail_reads(&path, PAGE_BYTES..PAGE_BYTES + 1).unwrap();
-    // The maps of the simulation have no bad sectors; those of copies have.
-    let by_calls: &'static ByCalls<'_> =
-        Box::leak(Box::new(ByCalls(Box::leak(Box::new(files.clone())))));
     let before = files.read(&path).unwrap();
-    let options = EngineOptions { file_system: Arc::new(*by_calls), ..small(&files) };
-    match Engine::open(STORE, options) {
+    match Engine::open(STORE, options(&files)) {
         Err(Error::Corruption { path: named, offset, .. }) => {
             assert_eq!((named, offset), (path.clone(), PAGE_BYTES));
         }

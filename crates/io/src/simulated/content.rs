@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::buffer::Buffer;
+use crate::unreadable::Noted;
 
 /// The unit that a medium writes as a whole, in bytes.
 pub(super) const SECTOR_LENGTH: usize = 512;
@@ -24,8 +25,9 @@ struct Images {
     /// The pages that a failed sync marked as clean: the medium never gets them, even if they are
     /// written to again.
     lost: BTreeSet<usize>,
-    /// The ranges where reads by call fail.
-    bad: Vec<Range<u64>>,
+    /// The pages that cannot be read.
+    bad: BTreeSet<usize>,
+    noted: Option<Noted>,
 }
 
 impl Images {
@@ -51,6 +53,23 @@ impl Images {
             }
         }
         bytes
+    }
+
+    /// Makes pages unreadable; what was there is gone.
+    fn lose_for_readers(&mut self, pages: impl IntoIterator<Item = usize>) {
+        for page in pages {
+            let start = (page * PAGE_LENGTH).min(self.length);
+            let end = (start + PAGE_LENGTH).min(self.length);
+            self.live.copy_in(start, &vec![0; end - start]);
+            self.bad.insert(page);
+            self.noted.get_or_insert_with(Noted::begin);
+        }
+    }
+
+    fn first_bad(&self, range: Range<usize>) -> Option<usize> {
+        let pages = range.start / PAGE_LENGTH..range.end.div_ceil(PAGE_LENGTH);
+        let page = self.bad.range(pages).next()?;
+        Some(range.start.max(page * PAGE_LENGTH)).filter(|_| !range.is_empty())
     }
 
     /// True if the medium has all.
@@ -107,14 +126,19 @@ impl Content {
         let buffer = Buffer::zeroed(live.len());
         buffer.copy_in(0, live);
         let (live, length) = (Arc::new(buffer), live.len());
-        let images = Images { live, length, durable, lost, bad: Vec::new() };
+        let (bad, noted) = (BTreeSet::new(), None);
+        let images = Images { live, length, durable, lost, bad, noted };
         Content { images: Mutex::new(images) }
     }
 
     /// The file as the next process finds it: its pages are on their way, or lost, as they were.
     pub(super) fn after_kill(&self) -> Content {
         let images = self.images();
-        Content::with(&images.live_bytes(), images.durable.clone(), images.lost.clone())
+        let (durable, lost) = (images.durable.clone(), images.lost.clone());
+        let after = Content::with(&images.live_bytes(), durable, lost);
+        after.images().lose_for_readers(images.bad.iter().copied());
+        drop(images);
+        after
     }
 
     fn images(&self) -> MutexGuard<'_, Images> {
@@ -143,7 +167,7 @@ impl Content {
         if end > images.length as u64 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
-        if images.bad.iter().any(|bad| bad.start < end && bad.end > offset) {
+        if images.first_bad(offset as usize..end as usize).is_some() {
             return Err(io::Error::other("injected failure of a read"));
         }
         images.live.copy_out(offset as usize, buffer);
@@ -192,6 +216,7 @@ impl Content {
         images.live = Arc::new(Buffer::zeroed(0));
         images.length = 0;
         images.lost.clear();
+        images.bad.clear();
     }
 
     pub(super) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {
@@ -209,9 +234,23 @@ impl Content {
         Ok(())
     }
 
-    /// Has reads by call fail that touch one of these bytes, as on a bad sector.
+    /// Loses the pages of these bytes, as those of bad sectors: reads of them by call fail, and
+    /// maps have zeros there, of which they know.
     pub(super) fn fail_reads(&self, range: Range<u64>) {
-        self.images().bad.push(range);
+        let mut images = self.images();
+        let end = range.end.min(images.length as u64) as usize;
+        images.lose_for_readers(range.start as usize / PAGE_LENGTH..end.div_ceil(PAGE_LENGTH));
+    }
+
+    /// The first of these bytes on a page that cannot be read.
+    pub(super) fn unreadable_in(&self, range: Range<usize>) -> Option<usize> {
+        self.images().first_bad(range)
+    }
+
+    /// Makes the same pages unreadable as those of `other`.
+    pub(super) fn fail_reads_as(&self, other: &Content) {
+        let bad = other.images().bad.clone();
+        self.images().lose_for_readers(bad);
     }
 
     /// The bytes found after a loss of power.

@@ -69,11 +69,13 @@ impl File for SimulatedFile {
     fn map(&self, length: u64, _mode: MapMode) -> io::Result<Arc<dyn Map>> {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         self.call(0)?;
-        Ok(Arc::new(SimulatedMap { buffer: self.content.mapped(length)?, length }))
+        let (content, buffer) = (Arc::clone(&self.content), self.content.mapped(length)?);
+        Ok(Arc::new(SimulatedMap { content, buffer, length }))
     }
 }
 
 struct SimulatedMap {
+    content: Arc<Content>,
     buffer: Arc<Buffer>,
     length: usize,
 }
@@ -85,5 +87,9 @@ impl Map for SimulatedMap {
 
     fn length(&self) -> usize {
         self.length
+    }
+
+    fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
+        self.content.unreadable_in(offset..offset.saturating_add(length))
     }
 }

@@ -141,7 +141,11 @@ impl SimulatedFileSystem {
         content.flip_bits(offset, bits)
     }
 
-    /// Has reads by call of these bytes of a file fail from now on, as on a bad sector.
+    /// Has reads of the pages of these bytes of a file fail from now on, as on bad sectors: by call
+    /// they fail, and maps have zeros there and know of it ([`Map::unreadable_in`]). A loss of
+    /// power changes nothing about it; emptying the file does.
+    ///
+    /// [`Map::unreadable_in`]: crate::Map::unreadable_in
     ///
     /// # Errors
     /// If there is no such file.
@@ -343,6 +347,34 @@ mod tests {
             assert_eq!(files.crash(seed).list(Path::new("/d")).unwrap(), ["c"]);
         }
         assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn pages_that_cannot_be_read_are_zeros_in_maps_that_know_of_them() {
+        let path = Path::new("/d/a");
+        let (files, file) = with_file(&[7; 10_000]);
+        files.sync_directory(Path::new("/d")).unwrap();
+        file.sync().unwrap();
+        let map = file.map(10_000, MapMode::Read).unwrap();
+        assert_eq!(map.unreadable_in(0, 10_000), None);
+        files.fail_reads(path, 5_000..5_001).unwrap();
+        for files in [&files, &files.kill(), &files.crash(1), &files.kill().crash(1)] {
+            let file = files.open(path, false).unwrap();
+            let map = file.map(10_000, MapMode::Read).unwrap();
+            assert!(crate::any_unreadable());
+            assert_eq!(map.unreadable_in(0, 4_096), None);
+            assert_eq!(map.unreadable_in(100, 5_000), Some(4_096));
+            assert_eq!(map.unreadable_in(8_191, 9), Some(8_191));
+            assert_eq!(map.unreadable_in(8_192, 1_808), None);
+            assert_eq!(map.bytes()[4_095..=4_096], [7, 0]);
+            assert_eq!(map.bytes()[8_191..=8_192], [0, 7]);
+            file.read_exact_at(&mut [0; 4_096], 0).unwrap();
+            assert!(file.read_exact_at(&mut [0; 4_096], 1).is_err());
+        }
+        assert_eq!(map.unreadable_in(0, 10_000), Some(4_096), "a page may go at any time");
+        assert_eq!(files.create(path).unwrap().length().unwrap(), 0);
+        files.open(path, true).unwrap().write_all_at(&[8; 10_000], 0).unwrap();
+        files.open(path, false).unwrap().read_exact_at(&mut [0; 10_000], 0).unwrap();
     }
 
     /// What a failed sync lost does not come back by itself.

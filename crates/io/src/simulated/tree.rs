@@ -147,9 +147,9 @@ impl Tree {
             };
             let chosen = if is_same || !survives() { old } else { new };
             if let Some(content) = chosen {
-                let bytes = content.after_crash(survives);
-                let content = Arc::new(Content::new(&bytes));
-                found.insert(path.clone(), content);
+                let after = Content::new(&content.after_crash(survives));
+                after.fail_reads_as(content);
+                found.insert(path.clone(), Arc::new(after));
             }
         }
         let (directories, live) = (self.directories.clone(), found.clone());
