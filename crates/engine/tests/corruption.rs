@@ -510,6 +510,31 @@ fn a_rebuild_without_a_segment_changes_nothing() {
     }
 }
 
+/// A segment that a collection left behind, because the process ended, is no part of the store: its
+/// damage kept the ledger from being rebuilt.
+#[test]
+fn a_rebuild_does_not_ask_for_what_others_stand_for() {
+    let (files, engine) = three_keys();
+    let table = engine.table("t").unwrap();
+    let (path, offset) = find(&files, b"value B");
+    for value in 0..60 {
+        put(&engine, table, b"b", &[value; 400]).unwrap();
+    }
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    let content = files.read(&path).unwrap();
+    assert!(engine.collect().unwrap().segments > 0);
+    engine.close().unwrap();
+    assert!(!files.exists(&path));
+    files.create(&path).unwrap().write_all_at(&content, 0).unwrap();
+    files.flip_bits(&path, offset, 1).unwrap();
+    assert_eq!(verify(STORE, &files).unwrap().problems, []);
+    assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 64);
+    let engine = open(&files).unwrap();
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
+    assert_eq!(get(&engine, table, b"b").unwrap(), Some(vec![59; 400]));
+}
+
 #[test]
 fn a_rebuild_from_a_damaged_journal_changes_nothing() {
     let (files, engine) = three_keys();
