@@ -9,6 +9,7 @@
 //! deleted: [`Lost`] says which sequence numbers that may concern.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::journal::{
     JOURNAL_FOLDER, SegmentSummary, Stretch, current_segments, is_unused, list_segments,
     segment_path, verify_segment, walk_records, write_segment,
 };
-use crate::ledger::Manifest;
+use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::unreadable_parts;
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
@@ -36,6 +37,7 @@ const LOST_MAX: usize = 10_000;
 const DAMAGED: &str = "there is no intact record";
 const UNREADABLE: &str = "it cannot be read from the medium";
 const UNFINISHED: &str = "the end of the batch is missing";
+const NOWHERE: &str = "no segment holds these sequence numbers";
 
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Salvaged {
 }
 
 /// A record that is intact.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Place {
     sequence: u64,
     /// The segment, as they were read.
@@ -129,12 +131,12 @@ pub fn salvage(
     };
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
     let mut salvaged = Salvaged::default();
-    let (paths, places) = (Vec::new(), Vec::new());
-    let mut reader = SegmentReader { files: damaged_files, from, manifest: &former, paths, places };
+    let (paths, places, spans) = (Vec::new(), Vec::new(), Vec::new());
+    let manifest = &former;
+    let mut reader = SegmentReader { files: damaged_files, from, manifest, paths, places, spans };
     reader.read_all(&mut salvaged)?;
-    let SegmentReader { paths, mut places, .. } = reader;
-    places.sort_unstable();
-    places.dedup_by_key(|place| place.sequence);
+    reader.lose_the_rest(&mut salvaged);
+    let SegmentReader { paths, places, .. } = reader;
     salvaged.records = places.len() as u64;
     salvaged.size_bytes = places.iter().map(|place| place.length).sum();
     let highest = places.last().map_or(0, |place| place.sequence);
@@ -209,7 +211,12 @@ impl Source<'_> {
             }
         };
         let mut bytes = vec![0; usize::try_from(place.length).map_err(io::Error::other)?];
-        file.read_exact_at(&mut bytes, place.offset)?;
+        if file.read_exact_at(&mut bytes, place.offset).is_err() {
+            // Its checksum was right with zeros in place of what the medium does not give.
+            let file = ByCalls(self.files).open(&self.paths[place.segment], false)?;
+            let map = file.map(place.offset + place.length, MapMode::Read)?;
+            bytes.copy_from_slice(&map.bytes()[place.offset as usize..]);
+        }
         Ok(bytes.into())
     }
 }
@@ -221,6 +228,8 @@ struct SegmentReader<'a> {
     /// Of the segments that were read.
     paths: Vec<PathBuf>,
     places: Vec<Place>,
+    /// The sequence numbers, first and last ones, that segments with footers stand for.
+    spans: Vec<(u64, u64)>,
 }
 
 impl SegmentReader<'_> {
@@ -318,6 +327,8 @@ impl SegmentReader<'_> {
         let places = &mut self.places;
         let mut batch_begin = places.len();
         let mut visit = |found| match found {
+            // A former state of the file, from before a loss of power took what is in it.
+            Stretch::Record { sequence, .. } if last_sequence != 0 && sequence > last_sequence => {}
             Stretch::Record { sequence, offset, length, batch_goes_on } => {
                 places.push(Place { sequence, segment: index, offset, length });
                 if !batch_goes_on {
@@ -341,8 +352,10 @@ impl SegmentReader<'_> {
                 });
             }
         };
-        let is_sealed =
+        let sealed_up_to =
             walk_records(map.bytes(), (identity, number, seed), first_sequence, &mut visit);
+        let is_sealed = sealed_up_to.is_some();
+        self.spans.extend(sealed_up_to.map(|last| (first_sequence, last)));
         // A batch that was not written to its end was never acknowledged. Segments of garbage
         // collection, which are of no mount, hold parts of batches that were.
         let has_grown = header.is_ok_and(|header| header.mount_identity != [0; 16]);
@@ -374,10 +387,64 @@ impl SegmentReader<'_> {
     }
 }
 
+impl SegmentReader<'_> {
+    /// Puts the records in their order, and notes as lost all sequence numbers of which nothing was
+    /// found, not even damage: a file may look as if it had never held them.
+    fn lose_the_rest(&mut self, salvaged: &mut Salvaged) {
+        // After a loss of power, the numbers of what was lost are given away once more.
+        self.places.sort_unstable_by_key(|place| (place.sequence, Reverse(place.segment)));
+        self.places.dedup_by_key(|place| place.sequence);
+        let facts = &self.manifest.segments;
+        let named = facts.iter().map(|facts| facts.first_sequence).min();
+        let begin = named.unwrap_or(self.manifest.flushed_sequence + 1);
+        let sealed = facts.iter().map(|facts| facts.last_sequence);
+        let end = sealed.fold(self.manifest.flushed_sequence, u64::max);
+        let lost = salvaged.lost.iter().map(|lost| (lost.first_sequence, lost.last_sequence));
+        self.spans.extend(lost.filter(|(first, _)| *first != 0));
+        for (first_sequence, last_sequence) in self.gaps(begin, end) {
+            let holds = |facts: &&SegmentFacts| {
+                (facts.first_sequence..=facts.last_sequence).contains(&first_sequence)
+            };
+            let path = match facts.iter().find(holds) {
+                Some(facts) => segment_path(self.from, facts.number),
+                None => self.from.join(JOURNAL_FOLDER),
+            };
+            let what = NOWHERE.to_owned();
+            let (offset, length) = (0, 0);
+            salvaged.lose(Lost { path, offset, length, first_sequence, last_sequence, what });
+        }
+    }
+
+    /// The sequence numbers from `begin` to `end`, or to the last record, for which no record and
+    /// no span stands: first and last ones.
+    fn gaps(&mut self, begin: u64, end: u64) -> Vec<(u64, u64)> {
+        self.spans.sort_unstable();
+        let mut spans = self.spans.iter().copied().peekable();
+        let mut records =
+            self.places.iter().map(|place| (place.sequence, place.sequence)).peekable();
+        let (mut gaps, mut next) = (Vec::new(), begin);
+        loop {
+            let covered = match (spans.peek(), records.peek()) {
+                (Some(span), Some(record)) if span > record => records.next(),
+                (Some(_), _) => spans.next(),
+                (None, _) => records.next(),
+            };
+            let Some((first, last)) = covered else { break };
+            if first > next {
+                gaps.push((next, first - 1));
+            }
+            next = next.max(last.saturating_add(1));
+        }
+        if next <= end {
+            gaps.push((next, end));
+        }
+        gaps
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::SegmentFacts;
     use pellucid_io::simulated::SimulatedFileSystem;
 
     const STORE: &str = "/store";

@@ -134,6 +134,99 @@ fn files_may_be_gone_and_the_manifest_too() {
     assert_eq!((salvaged.lost, lost), (vec![], 0));
 }
 
+/// A header as it was before the first record.
+fn spare_header(content: &[u8]) -> Vec<u8> {
+    let mut header = content[..64].to_vec();
+    header[32..40].fill(0);
+    let sum = crc32c::crc32c(&header[..60]);
+    header[60..].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+/// A sealed segment of which a former state came back, or the end of which is zeros, looks as if it
+/// had never held what is missing: it was neither salvaged nor said to be lost.
+#[test]
+fn what_a_sealed_segment_does_not_show_is_lost_by_report() {
+    for form in 0..4 {
+        let (files, table, sequences) = store();
+        let path = &segments(&files)[1];
+        let mut content = files.read(path).unwrap();
+        let length = content.len();
+        let footer = u64::from_le_bytes(content[length - 16..length - 8].try_into().unwrap());
+        match form {
+            0 => content[64..].fill(0),
+            1 => content[length - 2_000..].fill(0),
+            2 => content[footer as usize - 1_000..footer as usize].fill(0),
+            _ => {
+                let header = spare_header(&content);
+                content.fill(0);
+                content[..64].copy_from_slice(&header);
+            }
+        }
+        files.open(path, true).unwrap().write_all_at(&content, 0).unwrap();
+        let (salvaged, lost) = check(&files, table, &sequences);
+        assert!(lost > 3, "form {form}");
+        assert!(salvaged.lost.iter().all(|lost| lost.path == *path), "{:?}", salvaged.lost);
+        let named = salvaged.lost.iter().map(|lost| lost.last_sequence + 1 - lost.first_sequence);
+        assert_eq!(named.sum::<u64>(), lost as u64, "form {form}: {:?}", salvaged.lost);
+    }
+}
+
+/// After a loss of power, the number of what was lost is given away once more. Of two records with
+/// one number, the older one came back.
+#[test]
+fn what_a_loss_of_power_took_does_not_come_back_with_a_former_state() {
+    for is_closed in [true, false] {
+        let files = SimulatedFileSystem::new();
+        let engine = open(&files).unwrap();
+        let table = journal_only(&engine);
+        put_durable(&engine, table, b"a", b"kept").unwrap();
+        // A manifest names the segment, which is not sealed.
+        engine.flush().unwrap();
+        let lost = put(&engine, table, b"b", b"lost").unwrap();
+        let path = &segments(&files)[0];
+        let former = files.read(path).unwrap();
+        drop(engine);
+        let is_lost = |engine: &Engine| engine.get(table, b"b").unwrap().is_none();
+        let mut crashed = (0..).map(|seed| files.crash(seed));
+        let files = crashed.find(|files| is_lost(&open(&files.kill()).unwrap())).unwrap();
+        let engine = open(&files).unwrap();
+        assert_eq!(put_durable(&engine, table, b"b", b"new").unwrap(), lost);
+        if is_closed {
+            engine.close().unwrap();
+        }
+        drop(engine);
+        let files = files.kill();
+        files.open(path, true).unwrap().write_all_at(&former, 0).unwrap();
+        salvage(STORE, SALVAGED, small(&files)).unwrap();
+        let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+        assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"kept".to_vec()));
+        assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"new".to_vec()), "{is_closed}");
+    }
+}
+
+/// As above, where nothing has the number now.
+#[test]
+fn a_sealed_segment_has_no_records_behind_those_it_stands_for() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files).unwrap();
+    let table = journal_only(&engine);
+    put_durable(&engine, table, b"a", b"kept").unwrap();
+    put(&engine, table, b"b", b"lost").unwrap();
+    let path = &segments(&files)[0];
+    let former = files.read(path).unwrap();
+    drop(engine);
+    let is_lost = |engine: &Engine| engine.get(table, b"b").unwrap().is_none();
+    let mut crashed = (0..).map(|seed| files.crash(seed));
+    let files = crashed.find(|files| is_lost(&open(&files.kill()).unwrap())).unwrap();
+    open(&files).unwrap().close().unwrap();
+    files.open(path, true).unwrap().write_all_at(&former, 0).unwrap();
+    salvage(STORE, SALVAGED, small(&files)).unwrap();
+    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"kept".to_vec()));
+    assert_eq!(get(&engine, table, b"b").unwrap(), None);
+}
+
 #[test]
 fn an_open_store_and_a_folder_in_use_are_refused() {
     let (files, _, _) = store();

@@ -32,9 +32,9 @@ pub(crate) fn walk_records(
     (identity, number, seed): (u64, u64, u32),
     first_sequence: u64,
     mut visit: impl FnMut(Stretch),
-) -> bool {
+) -> Option<u64> {
     let footer = decode_footer(file, identity, number, first_sequence).ok();
-    let is_sealed = footer.is_some();
+    let last_sequence = footer.as_ref().map(|footer| footer.last_sequence);
     let end = footer.map_or(file.len(), |footer| footer.offset as usize);
     let bytes = &file[..end];
     // A sync mark at the beginning has the sequence number of the record before.
@@ -47,7 +47,7 @@ pub(crate) fn walk_records(
                 let is_mark = record.marked_sequence().is_some();
                 if let Some(from) = damaged_from.take() {
                     let before = if is_mark { record.sequence + 1 } else { record.sequence };
-                    report(bytes, from, offset, (after, Some(before)), &mut visit);
+                    report((from, offset), (after, Some(before)), &mut visit);
                 }
                 if !is_mark {
                     let Record { sequence, batch_goes_on, .. } = record;
@@ -63,25 +63,21 @@ pub(crate) fn walk_records(
             }
         }
     }
-    if let Some(from) = damaged_from {
-        report(bytes, from, bytes.len(), (after, None), &mut visit);
+    // Zeros behind the last record are no damage, but a footer stands right behind it.
+    let is_rest = |from| last_sequence.is_none() && bytes[from..].iter().all(|byte| *byte == 0);
+    if let Some(from) = damaged_from.filter(|from| !is_rest(*from)) {
+        report((from, bytes.len()), (after, None), &mut visit);
     }
-    is_sealed
+    last_sequence
 }
 
-/// Reports the bytes from `from` to `to` as damage, unless they are the zeros behind the last
-/// record.
 fn report(
-    bytes: &[u8],
-    from: usize,
-    to: usize,
+    (from, to): (usize, usize),
     (after, before): (Option<u64>, Option<u64>),
     visit: &mut impl FnMut(Stretch),
 ) {
-    let is_empty = before.is_none() && bytes[from..to].iter().all(|byte| *byte == 0);
-    if !is_empty {
-        visit(Stretch::Damage { offset: from as u64, length: (to - from) as u64, after, before });
-    }
+    let (offset, length) = (from as u64, (to - from) as u64);
+    visit(Stretch::Damage { offset, length, after, before });
 }
 
 /// The record at `offset` of the `length` bytes that are searched, with its padded length.
