@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::tables::*;
-use common::{Chooser, Map, STORE, small};
+use common::{Chooser, Map, STORE, seeds, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexId, Selection,
@@ -609,19 +609,9 @@ fn run_seed(seed: u64) -> Counts {
     })
 }
 
-/// The seeds that the environment names, one or a range of them.
-fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("PELLUCID_SEEDS") else { return 0..SEEDS };
-    let number = |text: &str| text.parse::<u64>().expect("PELLUCID_SEEDS is a number or a range");
-    match text.split_once("..") {
-        Some((first, end)) => number(first)..number(end),
-        None => number(&text)..number(&text) + 1,
-    }
-}
-
 fn run_seeds(parity: u64) {
     let mut sums = Counts::default();
-    for seed in seeds().filter(|seed| seed % 2 == parity) {
+    for seed in seeds(SEEDS).filter(|seed| seed % 2 == parity) {
         sums.add(&run_seed(seed));
         if sums.seeds.is_multiple_of(PROGRESS_SEEDS) {
             println!("{sums:?}");

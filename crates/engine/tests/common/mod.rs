@@ -7,7 +7,7 @@ pub mod tables;
 pub mod watched;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -205,6 +205,16 @@ pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
         assert_eq!((object.head.sequence, &*object.value), (held.sequence, &held.value[..]));
         let head = engine.head(table, key).unwrap().expect("it is there");
         assert_eq!((head.sequence, &*head.metadata), (held.sequence, &held.head[..]));
+    }
+}
+
+/// The seeds that the environment names, one or a range of them; if it does not, as many as that.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let Ok(text) = std::env::var("PELLUCID_SEEDS") else { return 0..usual };
+    let number = |text: &str| text.parse::<u64>().expect("PELLUCID_SEEDS is a number or a range");
+    match text.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&text)..number(&text) + 1,
     }
 }
 
