@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, Stretch, current_segments, is_unused, list_segments,
+    JOURNAL_FOLDER, SegmentSummary, Span, Stretch, current_segments, is_unused, list_segments,
     segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::{Manifest, SegmentFacts};
@@ -265,7 +265,7 @@ impl SegmentReader<'_> {
     }
 
     /// Leaves out segments that others stand for: what a collection left behind would bring deleted
-    /// keys back.
+    /// keys back. Where no others are there, as by a former manifest, it is all that there is.
     fn current(&self, numbers: &[u64]) -> Vec<u64> {
         let verify =
             |number: &u64| verify_segment(self.files, self.from, self.manifest, *number).ok();
@@ -276,8 +276,20 @@ impl SegmentReader<'_> {
         let spans = readable.map(SegmentSummary::span).filter(|span| span.first_sequence != 0);
         let spans: Vec<_> = spans.collect();
         let is_current = current_segments(&spans, self.manifest);
-        let replaced: Vec<u64> = std::iter::zip(&spans, is_current)
-            .filter(|(_, is_current)| !is_current)
+        let (current, others): (Vec<_>, Vec<_>) =
+            std::iter::zip(&spans, is_current).partition(|(_, is_current)| *is_current);
+        // What a damaged one stood for, the manifest knows.
+        let named = self.manifest.segments.iter().filter(|facts| numbers.contains(&facts.number));
+        let named = named.map(|facts| (facts.first_sequence, facts.last_sequence));
+        let current = current.iter().map(|(span, _)| (span.first_sequence, span.last_sequence));
+        let covered = joined(current.chain(named).collect());
+        let is_replaced = |span: &Span| {
+            let (first, last) = (span.first_sequence, span.last_sequence);
+            covered.iter().any(|covered| covered.0 <= first && last <= covered.1)
+        };
+        let replaced: Vec<u64> = others
+            .iter()
+            .filter(|(span, _)| is_replaced(span))
             .map(|(span, _)| span.number)
             .collect();
         numbers.iter().copied().filter(|number| !replaced.contains(number)).collect()
@@ -440,6 +452,20 @@ impl SegmentReader<'_> {
         }
         gaps
     }
+}
+
+/// Ranges of sequence numbers, first and last ones, in their order; those that overlap or follow
+/// one another are one.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in ranges {
+        match joined.last_mut().filter(|before| first <= before.1.saturating_add(1)) {
+            Some(before) => before.1 = before.1.max(last),
+            None => joined.push((first, last)),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

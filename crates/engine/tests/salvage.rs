@@ -237,6 +237,31 @@ fn an_open_store_and_a_folder_in_use_are_refused() {
     assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Occupied { .. })));
 }
 
+/// A manifest names what is gone, and not what was collected of it since: that was taken for left
+/// behind, and was neither salvaged nor said to be lost.
+#[test]
+fn what_was_collected_is_salvaged_by_a_former_manifest() {
+    let (files, table, _) = store();
+    let manifest = Path::new(STORE).join("manifest");
+    let former = files.read(&manifest).unwrap();
+    let engine = open(&files).unwrap();
+    for key in (0..KEYS).filter(|key| key % 4 != 0) {
+        put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
+    }
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    assert!(engine.collect().unwrap().segments > 0);
+    engine.close().unwrap();
+    files.create(&manifest).unwrap().write_all_at(&former, 0).unwrap();
+    let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
+    assert!(salvaged.lost.iter().all(|lost| lost.what == "the file is gone"), "{salvaged:?}");
+    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+    for key in 0..KEYS {
+        let right = if key % 4 == 0 { value(key) } else { b"newer".to_vec() };
+        assert_eq!(get(&engine, table, &key.to_le_bytes()).unwrap(), Some(right));
+    }
+}
+
 /// Deleted and overwritten keys stay so, after a collection and a death of the process as well.
 #[test]
 fn the_newest_record_of_a_key_wins() {

@@ -37,7 +37,7 @@ mod unneeded;
 mod verify;
 mod writer;
 
-pub(crate) use current::current_segments;
+pub(crate) use current::{Span, current_segments};
 pub(crate) use excess::{DeadBound, SpaceExcess};
 pub(crate) use footer::{OFFSET_LENGTH, decode_footer};
 pub(crate) use garbage::{GarbageLimits, SegmentRun};
