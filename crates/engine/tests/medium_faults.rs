@@ -329,7 +329,11 @@ fn paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
 impl Stopped {
     /// Draws a place and what is in it; `None` if that is what should be there.
     fn draw(&mut self, kind: Kind) -> Option<Fault> {
-        let paths = paths(&self.files);
+        // The tail is one of many files, and the one that opening writes anew.
+        let paths = match self.choose.below(4) {
+            0 if !self.tail.is_empty() => self.tail.iter().cloned().collect(),
+            _ => paths(&self.files),
+        };
         let path = paths[self.choose.below(paths.len() as u64) as usize].clone();
         let content = self.files.read(&path).unwrap();
         if kind == Kind::Stale && path.ends_with("manifest") && self.choose.below(2) == 0 {
@@ -338,7 +342,8 @@ impl Stopped {
             return Some(Fault { kind, path, place, bytes }).filter(|fault| fault.bytes != content);
         }
         let unit = [SECTOR_BYTES, SECTOR_BYTES, PAGE_BYTES][self.choose.below(3) as usize];
-        let place = self.place(content.len(), unit)?;
+        let used = content.iter().rposition(|byte| *byte != 0)? + 1;
+        let place = self.place(used, unit)?;
         let bytes = match kind {
             Kind::Zeroed | Kind::Unreadable => vec![0; place.len()],
             Kind::Stale => {
@@ -354,10 +359,10 @@ impl Stopped {
     }
 
     /// True if a fault may be taken for another loss of power: in the tail, and where a part of a
-    /// file comes back that had been a part of the tail.
+    /// file comes back that had been a part of the tail. What cannot be read is never.
     fn may_end_at(&self, sequence: u64, fault: &Fault) -> bool {
-        let is_more = sequence > self.sequence;
-        self.tail.contains(&fault.path) || is_more && self.leftovers.contains(&fault.path)
+        let is_back = sequence > self.sequence && self.leftovers.contains(&fault.path);
+        fault.kind != Kind::Unreadable && (is_back || self.tail.contains(&fault.path))
     }
 
     fn former_file(&mut self) -> SimulatedFileSystem {
@@ -365,7 +370,7 @@ impl Stopped {
         self.former[number].clone()
     }
 
-    /// A sector or page of a file: its first or its last one more often than others.
+    /// A sector or page of so many bytes: the first or the last one more often than others.
     fn place(&mut self, length: usize, unit: usize) -> Option<Range<usize>> {
         let units = length.div_ceil(unit);
         let number = match self.choose.below(8) {
