@@ -78,7 +78,8 @@ impl Fault {
     /// True if `error` is one of the medium, and names the file. A former manifest looks right, but
     /// what it names may be gone; a former segment looks as if others were missing.
     fn explains(&self, error: &Error) -> bool {
-        let is_former = self.kind == Kind::Stale && self.path.ends_with("manifest");
+        let may_look_right = matches!(self.kind, Kind::Stale | Kind::Misdirected);
+        let is_former = may_look_right && self.path.ends_with("manifest");
         let names = |path: &Path| is_former || path == self.path;
         match error {
             Error::Corruption { what, .. } if what.contains("the segment that should follow") => {

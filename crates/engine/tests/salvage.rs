@@ -152,11 +152,14 @@ fn what_a_sealed_segment_does_not_show_is_lost_by_report() {
         let path = &segments(&files)[1];
         let mut content = files.read(path).unwrap();
         let length = content.len();
-        let footer = u64::from_le_bytes(content[length - 16..length - 8].try_into().unwrap());
+        let number = |at: usize| u32::from_le_bytes(content[at..at + 4].try_into().unwrap());
+        // Dense: the number of records, and the offset of each in units of 8 bytes.
+        let (footer, records) = (number(length - 16) as usize, number(length - 28) as usize);
+        let record = 8 * number(footer + 4 * (records - 5)) as usize;
         match form {
             0 => content[64..].fill(0),
             1 => content[length - 2_000..].fill(0),
-            2 => content[footer as usize - 1_000..footer as usize].fill(0),
+            2 => content[record..footer].fill(0),
             _ => {
                 let header = spare_header(&content);
                 content.fill(0);
