@@ -41,7 +41,6 @@ const SALVAGED: &str = "/salvaged";
 
 /// All that was ever written to a key of a table, as far as no loss of power took it back.
 type Written = BTreeMap<(usize, Vec<u8>), Vec<Held>>;
-type Names = ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]);
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
