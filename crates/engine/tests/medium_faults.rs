@@ -237,17 +237,20 @@ impl Making {
         self.written.values_mut().for_each(|all| all.retain(|held| held.sequence <= sequence));
     }
 
-    fn stop(&mut self) {
+    /// Stops the store; true if that was by closing it.
+    fn stop(&mut self) -> bool {
         let engine = self.engine.take().expect("it is open");
         let draw = self.choose.below(1 << 40);
         let stop = self.choose.below(4);
-        if stop < 2 {
+        let is_closed = stop < 2;
+        if is_closed {
             engine.close().unwrap();
         }
         drop(engine);
         self.files =
             if stop.is_multiple_of(2) { self.files.kill() } else { self.files.crash(draw) };
         self.options.file_system = Arc::new(self.files.clone());
+        is_closed
     }
 
     fn end(mut self) -> Stopped {
@@ -258,7 +261,7 @@ impl Making {
         if self.choose.below(2) == 0 {
             self.engine().flush().unwrap();
         }
-        self.stop();
+        let is_closed = self.stop();
         let copy = self.files.kill();
         let report = verify(STORE, &copy).unwrap();
         assert_eq!(report.problems, []);
@@ -269,7 +272,8 @@ impl Making {
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "journal");
         let segments: BTreeSet<_> = paths(&copy).into_iter().filter(is_segment).collect();
         let leftovers = segments.difference(&current).cloned().collect();
-        let tail = current.into_iter().filter(|path| !is_sealed(path)).collect();
+        let tail: BTreeSet<_> = current.into_iter().filter(|path| !is_sealed(path)).collect();
+        assert!(tail.is_empty() || !is_closed, "a clean stop leaves {tail:?}");
         let engine = Engine::open(STORE, options_of(&self.options, &copy)).unwrap();
         let sequence = engine.stats().published_sequence;
         let Making { choose, files, options, names, states, written, former, .. } = self;
