@@ -96,12 +96,12 @@ impl Report {
         }
     }
 
-    /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
     /// True if there is a problem in this file.
     fn names(&self, path: &Path) -> bool {
         self.problems.iter().any(|problem| problem.path == path)
     }
 
+    /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Corruption { path, offset, what } => {

@@ -42,11 +42,11 @@ const NOWHERE: &str = "no segment holds these sequence numbers";
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The file.
+    /// The file, or the folder of the journal where no file is known that held it.
     pub path: PathBuf,
     /// The offset of the part in it, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Its length in bytes; 0 if the file does not show that there was something.
     pub length: u64,
     /// The lowest sequence number that may have been in it; 0 if that cannot be told.
     pub first_sequence: u64,
@@ -65,7 +65,7 @@ pub struct Salvaged {
     pub size_bytes: u64,
     /// The sequence number after which the new store goes on.
     pub last_sequence: u64,
-    /// The lost parts, in the order of the files.
+    /// The lost parts, in the order of the files, and then the numbers that no file shows.
     pub lost: Vec<Lost>,
     /// Losses beyond those kept.
     pub lost_left_off: u64,
