@@ -47,6 +47,14 @@ fn main() -> Result<()> {
         println!("  {name}: {} ns", clock.nanoseconds(timeline.part_ticks(part)));
     }
 
+    // A snapshot goes on seeing what was there, whatever is written later.
+    let snapshot = engine.snapshot();
+    engine.delete(planets, b"mars")?;
+    assert!(engine.get(planets, b"mars")?.is_none());
+    let before = snapshot.get(planets, b"mars")?.expect("it was there");
+    println!("mars had {}", String::from_utf8_lossy(&before.value));
+    drop(snapshot);
+
     // Keys and heads in order, backwards, without reading a value.
     let mut scan = engine.scan(planets, Bound::Unbounded, Bound::Unbounded, Direction::Backward)?;
     while let Some((key, head)) = scan.next_head()? {

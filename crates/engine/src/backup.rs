@@ -89,7 +89,7 @@ impl Captured {
 ///
 /// # Errors
 /// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`]
-/// tells more) or open; or if the file system fails.
+/// tells more) or open; [`Error::Stopped`] if `options` say so; or if the file system fails.
 pub fn restore_with(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -103,14 +103,16 @@ pub fn restore_with(
     claim(files, to)?;
     let _to_lock = take_lock(files, to)?;
     let mut each = Vec::new();
-    let sealed = manifest.segments.iter().filter(|facts| facts.last_sequence != 0);
-    let sealed: HashSet<u64> = sealed.map(|facts| facts.number).collect();
+    let mut sealed = HashSet::new();
+    for facts in manifest.segments.iter().filter(|facts| facts.last_sequence != 0) {
+        sealed.insert(facts.number);
+        each.push(Restored::of(files, segment_path(from, facts.number), JOURNAL_FOLDER, true)?);
+    }
     // A store that was opened since its backup was made may have segments that are still growing:
     // they would grow under both names.
     let listed = crate::journal::list_segments(files, from)?;
-    for number in sealed.iter().chain(listed.iter().filter(|number| !sealed.contains(number))) {
-        let may_link = sealed.contains(number);
-        each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, may_link)?);
+    for number in listed.iter().filter(|number| !sealed.contains(number)) {
+        each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
     }
     for (_, facts) in &manifest.tables {
         each.push(Restored::of(files, table_path(from, facts.number), LEDGER_FOLDER, true)?);

@@ -483,7 +483,7 @@ impl Engine {
     /// system, are copied as `options` say. Requests go on meanwhile.
     ///
     /// # Errors
-    /// As there.
+    /// As there, and [`crate::Error::Stopped`] if `options` say so.
     pub fn backup_with(
         &self,
         directory: impl AsRef<Path>,

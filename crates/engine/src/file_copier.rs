@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use pellucid_clock::{Clock, Stopwatch};
+use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
 
 use crate::error::{Error, Result};
@@ -14,6 +14,8 @@ use crate::mapped::PAGE_BYTES;
 
 /// Bytes that are copied in one go where files cannot be linked.
 const PIECE_LENGTH: usize = 1 << 20;
+/// The longest rest without a look whether the copy is stopped.
+const REST_MAX: Duration = Duration::from_millis(100);
 
 /// Options of a backup, and of restoring one.
 #[derive(Clone, Copy, Default)]
@@ -21,8 +23,8 @@ pub struct CopyOptions<'a> {
     /// Bytes a second that are copied at most, so that requests beside it have the medium; nothing
     /// sets no bound. Files that are linked cost nothing, and are not counted.
     pub bytes_per_second_max: Option<NonZeroU64>,
-    /// Called behind each file, and behind each MiB of one that is copied, on the calling thread.
-    /// With `Break`, copying ends in [`Error::Stopped`].
+    /// Called behind each file and each MiB of one that is copied, and now and then while a copy
+    /// rests, on the calling thread. With `Break`, copying ends in [`Error::Stopped`].
     pub progress: Option<&'a dyn Fn(CopyProgress) -> ControlFlow<()>>,
 }
 
@@ -48,8 +50,7 @@ pub(crate) struct CopySource<'a> {
 pub(crate) struct FileCopier<'a> {
     files: &'a dyn FileSystem,
     options: CopyOptions<'a>,
-    watch: Stopwatch,
-    copied_bytes: u64,
+    clock: Clock,
     progress: CopyProgress,
     /// Files that got a second name.
     pub(crate) linked_files: u64,
@@ -68,8 +69,7 @@ impl<'a> FileCopier<'a> {
         FileCopier {
             files,
             options,
-            watch: clock.stopwatch(),
-            copied_bytes: 0,
+            clock,
             progress: CopyProgress { done_bytes: 0, total_bytes },
             linked_files: 0,
             copied_files: 0,
@@ -79,7 +79,11 @@ impl<'a> FileCopier<'a> {
     /// Gives a file a second name in `folder`, or copies it there.
     pub(crate) fn link_or_copy(&mut self, source: &CopySource<'_>, folder: &Path) -> Result<()> {
         let target = folder.join(source.path.file_name().unwrap_or_default());
-        if self.files.hard_link(source.path, &target).is_err() {
+        if let Err(error) = self.files.hard_link(source.path, &target) {
+            if self.files.exists(&target) {
+                // Over a network, a link may be made and fail: a copy would overwrite its source.
+                return Err(Error::io("link", &target, error));
+            }
             return self.copy(source, folder);
         }
         self.linked_files += 1;
@@ -105,13 +109,13 @@ impl<'a> FileCopier<'a> {
         let failed = |error| Error::io("write", target, error);
         let copy = self.files.create(target).map_err(failed)?;
         for (index, piece) in bytes.chunks(PIECE_LENGTH).enumerate() {
+            let watch = self.clock.stopwatch();
             copy.write_all_at(piece, (index * PIECE_LENGTH) as u64).map_err(failed)?;
-            self.copied_bytes += piece.len() as u64;
             if let Some(bytes_per_second_max) = self.options.bytes_per_second_max {
                 // What the page cache gathers would reach the medium at its own speed.
                 copy.sync().map_err(failed)?;
-                let elapsed_ns = self.watch.elapsed_ns();
-                std::thread::sleep(pause(self.copied_bytes, bytes_per_second_max, elapsed_ns));
+                // Each piece by itself: what a slow one took longer is no credit for the next.
+                self.rest(pause(piece.len(), bytes_per_second_max, watch.elapsed_ns()))?;
             }
             self.advance(piece.len())?;
         }
@@ -121,6 +125,17 @@ impl<'a> FileCopier<'a> {
     /// Bytes of the files so far.
     pub(crate) fn done_bytes(&self) -> u64 {
         self.progress.done_bytes
+    }
+
+    /// Rests for so long, and looks now and then whether it is stopped.
+    fn rest(&mut self, mut left: Duration) -> Result<()> {
+        while !left.is_zero() {
+            let rest = left.min(REST_MAX);
+            std::thread::sleep(rest);
+            left -= rest;
+            self.advance(0)?;
+        }
+        Ok(())
     }
 
     fn advance(&mut self, bytes: usize) -> Result<()> {
@@ -133,8 +148,8 @@ impl<'a> FileCopier<'a> {
 }
 
 /// The pause behind `bytes` that were copied in `elapsed_ns`.
-fn pause(bytes: u64, bytes_per_second_max: NonZeroU64, elapsed_ns: u64) -> Duration {
-    let due_ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second_max.get());
+fn pause(bytes: usize, bytes_per_second_max: NonZeroU64, elapsed_ns: u64) -> Duration {
+    let due_ns = bytes as u128 * 1_000_000_000 / u128::from(bytes_per_second_max.get());
     let pause_ns = due_ns.saturating_sub(u128::from(elapsed_ns));
     Duration::from_nanos(u64::try_from(pause_ns).unwrap_or(u64::MAX))
 }
@@ -151,6 +166,6 @@ mod tests {
         assert_eq!(of(1 << 20, 1 << 20, 0), 1_000_000_000);
         assert_eq!(of(3 << 20, 1 << 20, 2_250_000_000), 750_000_000);
         assert_eq!(of(1 << 20, 1 << 20, 1_000_000_001), 0, "the medium is slower than the bound");
-        assert_eq!(of(u64::MAX, 1, 0), u128::from(u64::MAX), "no overflow");
+        assert_eq!(of(usize::MAX, 1, 0), u128::from(u64::MAX), "no overflow");
     }
 }

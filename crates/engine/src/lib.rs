@@ -25,11 +25,12 @@
 //! # }
 //! ```
 
-//! # What it does not do
+//! # Mapped memory
 //!
-//! Files are read and written as mapped memory. A medium that cannot deliver a page it once took
-//! ends the process with a signal, as a bad memory bank would; the next opening then names what is
-//! missing. A full disk does not, because space is allocated before it is mapped.
+//! Files are read and written as mapped memory. Where a medium does not deliver a page, the call
+//! that needs it is an error with the file and the offset: the engine has the signal (`SIGBUS`)
+//! for itself, and gives it on for memory that is not its own. A full disk is an error of the
+//! write, because space is allocated before it is mapped.
 
 mod ahead;
 mod backup;

@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, Span, Stretch, current_segments, is_unused, list_segments,
-    segment_path, verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, SegmentSummary, Span, Stretch, current_segments, is_intact, is_unused,
+    list_segments, segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::unreadable_parts;
@@ -141,8 +141,9 @@ pub fn salvage(
     salvaged.size_bytes = places.iter().map(|place| place.length).sum();
     let highest = places.last().map_or(0, |place| place.sequence);
     let lost = salvaged.lost.iter().map(|lost| lost.last_sequence).max().unwrap_or(0);
+    let sealed = former.segments.iter().map(|facts| facts.last_sequence).max().unwrap_or(0);
     // Numbers that were given away are not given away again.
-    salvaged.last_sequence = highest.max(lost).max(former.flushed_sequence);
+    salvaged.last_sequence = highest.max(lost).max(sealed).max(former.flushed_sequence);
     claim(files, to)?;
     write_journal(files, to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
     let manifest = Manifest { time_mark_ms: former.time_mark_ms, ..Manifest::empty(identity) };
@@ -163,7 +164,7 @@ fn write_journal(
     last_sequence: u64,
 ) -> Result<()> {
     let (mut rest, mut first, mut number) = (places, 1, 1);
-    let mut source = Source { files, paths, open: None };
+    let mut source = Source { files, paths, seed: checksum_seed(&[identity]), open: None };
     while first <= last_sequence {
         // A segment of nothing stands for numbers that are too many for one with records.
         let next = rest.first().map_or(last_sequence + 1, |place| place.sequence);
@@ -197,6 +198,7 @@ fn write_journal(
 struct Source<'a> {
     files: &'a dyn FileSystem,
     paths: &'a [PathBuf],
+    seed: u32,
     /// The segment that was read last: as a rule the next record is in it as well.
     open: Option<(usize, Arc<dyn File>)>,
 }
@@ -211,11 +213,14 @@ impl Source<'_> {
             }
         };
         let mut bytes = vec![0; usize::try_from(place.length).map_err(io::Error::other)?];
-        if file.read_exact_at(&mut bytes, place.offset).is_err() {
-            // Its checksum was right with zeros in place of what the medium does not give.
+        if let Err(error) = file.read_exact_at(&mut bytes, place.offset) {
+            // Its checksum may have been right with zeros for what the medium does not give.
             let file = ByCalls(self.files).open(&self.paths[place.segment], false)?;
             let map = file.map(place.offset + place.length, MapMode::Read)?;
             bytes.copy_from_slice(&map.bytes()[place.offset as usize..]);
+            if !is_intact(&bytes, self.seed) {
+                return Err(error);
+            }
         }
         Ok(bytes.into())
     }
@@ -336,12 +341,20 @@ impl SegmentReader<'_> {
         let is_unreadable =
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
-        let places = &mut self.places;
+        let (places, spans) = (&mut self.places, &mut self.spans);
+        // Segments of garbage collection are of no mount. What one left out between two records was
+        // not needed.
+        let is_collected = matches!(&header, Ok(header) if header.mount_identity == [0; 16]);
+        let mut previous = first_sequence.checked_sub(1).filter(|_| is_collected);
         let mut batch_begin = places.len();
         let mut visit = |found| match found {
             // A former state of the file, from before a loss of power took what is in it.
             Stretch::Record { sequence, .. } if last_sequence != 0 && sequence > last_sequence => {}
             Stretch::Record { sequence, offset, length, batch_goes_on } => {
+                if let Some(previous) = previous.filter(|previous| sequence > previous + 1) {
+                    spans.push((previous + 1, sequence - 1));
+                }
+                previous = Some(sequence).filter(|_| is_collected);
                 places.push(Place { sequence, segment: index, offset, length });
                 if !batch_goes_on {
                     batch_begin = places.len();
@@ -352,6 +365,7 @@ impl SegmentReader<'_> {
                 if before.is_some() {
                     batch_begin = places.len();
                 }
+                previous = None;
                 unnamed.retain(|part| !touches(part, offset, length));
                 let is_unreadable = is_unreadable(offset, length);
                 salvaged.lose(Lost {
@@ -367,10 +381,11 @@ impl SegmentReader<'_> {
         let sealed_up_to =
             walk_records(map.bytes(), (identity, number, seed), first_sequence, &mut visit);
         let is_sealed = sealed_up_to.is_some();
+        let sealed_up_to = sealed_up_to.filter(|_| first_sequence != 0);
         self.spans.extend(sealed_up_to.map(|last| (first_sequence, last)));
         // A batch that was not written to its end was never acknowledged. Segments of garbage
-        // collection, which are of no mount, hold parts of batches that were.
-        let has_grown = header.is_ok_and(|header| header.mount_identity != [0; 16]);
+        // collection hold parts of batches that were.
+        let has_grown = header.is_ok() && !is_collected;
         let may_be_torn = has_grown && !is_sealed && last_sequence == 0;
         let unfinished = places.split_off(if may_be_torn { batch_begin } else { places.len() });
         if let (Some(first), Some(last)) = (unfinished.first(), unfinished.last()) {
@@ -397,9 +412,7 @@ impl SegmentReader<'_> {
         self.paths.push(path.to_path_buf());
         Ok(())
     }
-}
 
-impl SegmentReader<'_> {
     /// Puts the records in their order, and notes as lost all sequence numbers of which nothing was
     /// found, not even damage: a file may look as if it had never held them.
     fn lose_the_rest(&mut self, salvaged: &mut Salvaged) {

@@ -127,7 +127,7 @@ fn what_cannot_be_linked_is_copied_at_a_bounded_speed_and_tells_its_progress() {
     assert!(begun.elapsed() >= least, "{backup:?} in {:?}", begun.elapsed());
     assert_eq!(backup.linked_files, 0);
     let check = |told: Vec<CopyProgress>| {
-        assert!(told.is_sorted_by(|one, next| one.done_bytes < next.done_bytes), "{told:?}");
+        assert!(told.is_sorted_by_key(|progress| progress.done_bytes), "{told:?}");
         assert!(told.iter().all(|progress| progress.total_bytes == backup.size_bytes), "{told:?}");
         assert_eq!(told.last().unwrap().done_bytes, backup.size_bytes);
         assert!(told.len() as u64 >= backup.copied_files);

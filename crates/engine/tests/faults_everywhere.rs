@@ -32,7 +32,7 @@ const ROUNDS: u64 = 2;
 const WRITES: u64 = 14;
 /// The words for bytes that a call did not give.
 const UNREAD: &str = "cannot be read";
-/// What the wall clock shows at first, in milliseconds.
+/// The time on the wall clock at first, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
 /// The step of the wall clock behind each batch.
 const WALL_STEP_MS: u64 = 500;
@@ -177,7 +177,7 @@ impl Run {
         }
     }
 
-    /// What goes on beside reads and writes.
+    /// Does what goes on beside reads and writes.
     fn keep_house(&mut self, engine: &Engine, round: u64, index: u64) {
         let last = self.last_sequence();
         let is_durable = match index {

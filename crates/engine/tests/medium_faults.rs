@@ -21,8 +21,8 @@ use std::sync::Arc;
 use common::tables::*;
 use common::{Chooser, Held, Map, STORE, list, seeds, small};
 use pellucid_engine::{
-    Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, Lost, Selection, Snapshot,
-    TableId, rebuild_ledger, salvage, stat, verify,
+    Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, Lost, Salvaged, Selection,
+    Snapshot, TableId, rebuild_ledger, salvage, stat, verify,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -108,7 +108,7 @@ impl Fault {
     }
 }
 
-/// What came of faults.
+/// Counts of faults, and of their consequences.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     faults: u64,
@@ -134,7 +134,7 @@ struct Stopped {
     states: BTreeMap<u64, State>,
     sequence: u64,
     written: Written,
-    /// What the medium held at former times.
+    /// The medium at former times.
     former: Vec<SimulatedFileSystem>,
     /// The segments that the manifest does not name as sealed.
     tail: BTreeSet<PathBuf>,
@@ -562,7 +562,27 @@ impl Stopped {
                 }
             }
         }
+        self.check_deleted(&engine, &salvaged);
         salvaged.lost.is_empty()
+    }
+
+    /// What was removed is back only where a record behind it is among the lost ones.
+    fn check_deleted(&self, engine: &Engine, salvaged: &Salvaged) {
+        let tables = &self.states[&self.sequence].tables;
+        let is_gone = |(number, key): &(usize, Vec<u8>)| !tables[*number].contains_key(key);
+        for ((number, key), written) in self.written.iter().filter(|(place, _)| is_gone(place)) {
+            let Some(object) = engine.get(self.names.0[*number], key).unwrap() else { continue };
+            let found = held(&object);
+            let is_behind = |lost: &Lost| match lost.last_sequence {
+                0 => true,
+                last => last > found.sequence,
+            };
+            // What stands behind a torn tail, or behind the end, is salvaged as well.
+            if self.tail.is_empty() && found.sequence <= self.sequence {
+                assert!(written.contains(&found), "a value that never was");
+                assert!(salvaged.lost.iter().any(is_behind), "{} is back", found.sequence);
+            }
+        }
     }
 }
 

@@ -265,6 +265,33 @@ fn what_was_collected_is_salvaged_by_a_former_manifest() {
     }
 }
 
+/// What a collection has left out between two records was not needed. Where the footer was gone,
+/// which says so, each gap of numbers was called a loss.
+#[test]
+fn a_collected_segment_without_its_footer_loses_what_stood_behind_its_last_record() {
+    let (files, table, _) = store();
+    let engine = open(&files).unwrap();
+    for key in (0..KEYS).filter(|key| key % 4 != 0) {
+        put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
+    }
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    assert!(engine.collect().unwrap().segments > 0);
+    engine.close().unwrap();
+    for path in segments(&files) {
+        let files = files.kill();
+        let length = files.read(&path).unwrap().len() as u64;
+        files.flip_bits(&path, length - 20, 1).unwrap();
+        let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
+        assert!(salvaged.lost.len() <= 2, "{:?}", salvaged.lost);
+        let engine = Engine::open(SALVAGED, small(&files)).unwrap();
+        for key in 0..KEYS {
+            let right = if key % 4 == 0 { value(key) } else { b"newer".to_vec() };
+            assert_eq!(get(&engine, table, &key.to_le_bytes()).unwrap(), Some(right));
+        }
+    }
+}
+
 /// Deleted and overwritten keys stay so, after a collection and a death of the process as well.
 #[test]
 fn the_newest_record_of_a_key_wins() {

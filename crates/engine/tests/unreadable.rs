@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::Bound;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pellucid_engine::{
@@ -246,6 +247,8 @@ fn a_backup_copies_no_zeros_for_what_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         // Another file system, so that files are copied.
         let other = tempfile::tempdir_in("/dev/shm").unwrap();
+        let device = |folder: &tempfile::TempDir| folder.path().metadata().unwrap().dev();
+        assert_ne!(device(&folder), device(&other), "set TMPDIR to another file system");
         let (engine, _) = filled(folder.path());
         let whole = engine.backup(other.path().join("whole")).unwrap();
         assert!(whole.copied_files > 2 && whole.linked_files == 0, "{whole:?}");

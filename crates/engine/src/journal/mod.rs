@@ -47,7 +47,7 @@ pub use recover::CutPart;
 pub(crate) use recover::{JournalSetting, check as check_journal, cut_tail};
 pub(crate) use rewrite::SegmentRewriter;
 pub(crate) use room::{LedgerRoom, Purpose, Space};
-pub(crate) use salvage::{Stretch, walk_records, write_segment};
+pub(crate) use salvage::{Stretch, is_intact, walk_records, write_segment};
 pub(crate) use scan::{find_stray, is_unused, scan_records};
 pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};
 pub(crate) use segments::{RecordLocation, SegmentList, SegmentSet};

@@ -26,7 +26,7 @@ pub(crate) enum Stretch {
 }
 
 /// Calls `visit` for all that `file`, a segment with identity, number and seed, holds. Its first
-/// sequence number is 0 if that is not known. True if it has a footer.
+/// sequence number is 0 if that is not known. Returns the last one of its footer, if it has one.
 pub(crate) fn walk_records(
     file: &[u8],
     (identity, number, seed): (u64, u64, u32),
@@ -78,6 +78,11 @@ fn report(
 ) {
     let (offset, length) = (from as u64, (to - from) as u64);
     visit(Stretch::Damage { offset, length, after, before });
+}
+
+/// True if `bytes` are a record.
+pub(crate) fn is_intact(bytes: &[u8], seed: u32) -> bool {
+    Record::decode(bytes, seed).is_ok()
 }
 
 /// The record at `offset` of the `length` bytes that are searched, with its padded length.

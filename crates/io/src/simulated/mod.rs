@@ -377,7 +377,7 @@ mod tests {
         files.open(path, false).unwrap().read_exact_at(&mut [0; 10_000], 0).unwrap();
     }
 
-    /// What a failed sync lost does not come back by itself.
+    /// The pages that a failed sync lost do not come back by themselves.
     #[test]
     fn lost_pages_are_not_written_back() {
         let path = Path::new("/d/a");
