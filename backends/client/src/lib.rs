@@ -13,6 +13,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The program of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod connection;
 mod error;
 pub mod http;

@@ -15,8 +15,8 @@ use std::sync::{PoisonError, TryLockError};
 use pellucid_clock::Clock;
 use pellucid_engine::{CopyOptions, CopyProgress, Engine, Error};
 use pellucid_store::{
-    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupProgress, Backups,
-    Result, StoreError,
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BackupProgress, Backups, Result, StoreError,
 };
 use pellucid_thread::{Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl BackupFolder {
     }
 
     /// Has the engine make a backup in `target`; returns the last write that it holds.
-    fn copy(&self, id: &BackupId, target: &Path, copying: BackupCopying<'_>) -> Result<u64> {
+    fn copy(&self, target: &Path, copying: BackupCopying<'_>) -> std::result::Result<u64, Error> {
         let note = |CopyProgress { done_bytes, total_bytes }| {
             let is_stopped = (copying.is_stopped)();
             match &mut *self.making() {
@@ -76,16 +76,9 @@ impl BackupFolder {
                 _ => ControlFlow::Break(()),
             }
         };
-        let progress = BackupProgress { id: id.clone(), done_bytes: 0, total_bytes: 0 };
-        *self.making() = Some(Making { progress, is_removed: false });
         let bytes_per_second_max = copying.bytes_per_second_max.and_then(NonZeroU64::new);
         let options = CopyOptions { bytes_per_second_max, progress: Some(&note) };
-        let backup = self.engine.backup_with(target, options);
-        let is_removed = self.making().take().is_none_or(|making| making.is_removed);
-        match backup {
-            Ok(_) if is_removed => Err(failure(Error::Stopped)),
-            backup => Ok(backup.map_err(failure)?.sequence),
-        }
+        Ok(self.engine.backup_with(target, options)?.sequence)
     }
 
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
@@ -115,11 +108,15 @@ impl BackupFolder {
         id: &BackupId,
         copying: BackupCopying<'_>,
         before: Option<&BackupFigures>,
-    ) -> Result<BackupFigures> {
+    ) -> Result<BackupOutcome> {
+        let _begun = BeingMade::begin(self, id);
         let making = self.folder.join(MAKING);
         let before = before.map(|before| self.folder.join(before.id.as_str()));
         let known = before.map_or(Ok(HashSet::new()), |before| inodes(&before))?;
-        let sequence = self.copy(id, &making, copying)?;
+        let sequence = match self.copy(&making, copying) {
+            Err(Error::Stopped) => return Ok(BackupOutcome::Ended),
+            copied => copied.map_err(failure)?,
+        };
         let files = files_in(&making)?;
         let is_added = |file: &&Metadata| !known.contains(&(file.dev(), file.ino()));
         let figures = BackupFigures {
@@ -131,15 +128,39 @@ impl BackupFolder {
             added_bytes: files.iter().filter(is_added).map(Metadata::len).sum(),
         };
         write_figures(&making, &figures)?;
+        // At one moment it is made, and no longer in the making.
+        let mut in_making = self.making();
+        if in_making.as_ref().is_some_and(|making| making.is_removed) {
+            return Ok(BackupOutcome::Ended);
+        }
         let target = self.folder.join(id.as_str());
         fs::rename(&making, &target).map_err(|error| failed("rename", &making, &error))?;
+        *in_making = None;
+        drop(in_making);
         sync_folder(&self.folder)?;
-        Ok(figures)
+        Ok(BackupOutcome::Made(figures))
+    }
+}
+
+/// The time in which a backup is being made.
+struct BeingMade<'a>(&'a BackupFolder);
+
+impl BeingMade<'_> {
+    fn begin<'a>(folder: &'a BackupFolder, id: &BackupId) -> BeingMade<'a> {
+        let progress = BackupProgress { id: id.clone(), done_bytes: 0, total_bytes: 0 };
+        *folder.making() = Some(Making { progress, is_removed: false });
+        BeingMade(folder)
+    }
+}
+
+impl Drop for BeingMade<'_> {
+    fn drop(&mut self) {
+        *self.0.making() = None;
     }
 }
 
 impl Backups for BackupFolder {
-    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<Option<BackupFigures>> {
+    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<BackupOutcome> {
         let is_too_slow = |bytes: u64| bytes < BACKUP_BYTES_PER_SECOND_MIN;
         if copying.bytes_per_second_max.is_some_and(is_too_slow) {
             return Err(StoreError::Unacceptable(format!(
@@ -155,18 +176,18 @@ impl Backups for BackupFolder {
         self.remove_remains()?;
         let all = self.list()?;
         if self.folder.join(id.as_str()).exists() {
-            return Ok(None);
+            return Ok(BackupOutcome::Duplicate);
         }
         if all.len() >= BACKUPS_MAX {
             let message = format!("there are {BACKUPS_MAX} backups already: remove one first");
             return Err(StoreError::Full(message));
         }
         let made = self.make(id, copying, all.last());
-        if made.is_err() {
+        if !matches!(made, Ok(BackupOutcome::Made(_))) {
             // The failure matters more than the remains, which the next backup removes.
             let _ = self.remove_remains();
         }
-        made.map(Some)
+        made
     }
 
     fn progress(&self) -> Option<BackupProgress> {
@@ -320,6 +341,17 @@ mod tests {
         written.wait().unwrap();
     }
 
+    fn make(store: &EmbeddedStore, name: &str) -> BackupFigures {
+        match backups(store).create(&id(name), QUICKLY).unwrap() {
+            BackupOutcome::Made(figures) => figures,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    fn is_duplicate(store: &EmbeddedStore, name: &str) -> bool {
+        backups(store).create(&id(name), QUICKLY).unwrap() == BackupOutcome::Duplicate
+    }
+
     fn backups(store: &EmbeddedStore) -> &dyn Backups {
         store.local().and_then(|local| local.backups()).unwrap()
     }
@@ -329,9 +361,9 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         put(&store, "before", b"1");
-        let first = backups(&store).create(&id("first"), QUICKLY).unwrap().unwrap();
+        let first = make(&store, "first");
         put(&store, "after", b"2");
-        let second = backups(&store).create(&id("second"), QUICKLY).unwrap().unwrap();
+        let second = make(&store, "second");
         assert!(second.sequence > first.sequence);
         assert!(second.added_bytes < second.size_bytes, "it shares files with the one before");
         let listed = backups(&store).list().unwrap();
@@ -353,11 +385,11 @@ mod tests {
         let store = open(folder.path());
         assert!(backups(&store).list().unwrap().is_empty());
         assert!(!backups(&store).delete(&id("x")).unwrap());
-        assert!(backups(&store).create(&id("x"), QUICKLY).unwrap().is_some());
-        assert_eq!(backups(&store).create(&id("x"), QUICKLY).unwrap(), None);
+        make(&store, "x");
+        assert!(is_duplicate(&store, "x"));
         assert!(backups(&store).delete(&id("x")).unwrap());
         assert!(backups(&store).list().unwrap().is_empty());
-        assert!(backups(&store).create(&id("x"), QUICKLY).unwrap().is_some());
+        make(&store, "x");
     }
 
     #[test]
@@ -370,10 +402,10 @@ mod tests {
             fs::write(remains.join("half"), b"...").unwrap();
         }
         assert!(backups(&store).list().unwrap().is_empty());
-        assert!(backups(&store).create(&id("whole"), QUICKLY).unwrap().is_some());
+        make(&store, "whole");
         let left = names(&folder.path().join(FOLDER)).unwrap();
         assert_eq!(left.len(), 2, "{left:?}");
-        assert_eq!(backups(&store).create(&id("of_somebody_else"), QUICKLY).unwrap(), None);
+        assert!(is_duplicate(&store, "of_somebody_else"));
         assert!(!backups(&store).delete(&id("of_somebody_else")).unwrap());
     }
 
@@ -393,7 +425,7 @@ mod tests {
         let backups = backups(&store);
         put(&store, "key", b"1");
         let stopped = BackupCopying { is_stopped: &|| true, ..QUICKLY };
-        assert!(backups.create(&id("stopped"), stopped).is_err());
+        assert_eq!(backups.create(&id("stopped"), stopped).unwrap(), BackupOutcome::Ended);
         let removed = || {
             assert_eq!(backups.progress().unwrap().id, id("removed"));
             assert!(matches!(backups.delete(&id("another")), Err(StoreError::Busy(_))));
@@ -401,7 +433,7 @@ mod tests {
             false
         };
         let removed = BackupCopying { is_stopped: &removed, ..QUICKLY };
-        assert!(backups.create(&id("removed"), removed).is_err());
+        assert_eq!(backups.create(&id("removed"), removed).unwrap(), BackupOutcome::Ended);
         assert_eq!(backups.progress(), None);
         assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);
     }

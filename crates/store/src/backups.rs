@@ -78,6 +78,17 @@ pub struct BackupProgress {
 /// Bytes a second that a backup may be bound to at least: below that it might never end.
 pub const BACKUP_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
+/// The outcome of making a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupOutcome {
+    /// It is whole.
+    Made(BackupFigures),
+    /// There is one of this name, and nothing was done.
+    Duplicate,
+    /// It was stopped, or removed, and nothing of it is left.
+    Ended,
+}
+
 /// The copying of a backup, where it has to be copied.
 #[derive(Clone, Copy)]
 pub struct BackupCopying<'a> {
@@ -89,14 +100,14 @@ pub struct BackupCopying<'a> {
 
 /// Backups of a store beside its data, made while it serves.
 pub trait Backups {
-    /// Makes a backup, which holds each write that was acknowledged before the call. Nothing if
-    /// there is one of this name. Writes wait for a moment meanwhile.
+    /// Makes a backup, which holds each write that was acknowledged before the call. Writes wait
+    /// for a moment meanwhile.
     ///
     /// # Errors
     /// [`StoreError::Busy`] while another is made; [`StoreError::Unacceptable`] if the bound is
-    /// below [`BACKUP_BYTES_PER_SECOND_MIN`]; [`StoreError::Failed`] if it was stopped or removed
-    /// meanwhile; otherwise as the medium has it. What was begun is removed.
-    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<Option<BackupFigures>>;
+    /// below [`BACKUP_BYTES_PER_SECOND_MIN`]; otherwise as the medium has it. What was begun is
+    /// removed.
+    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<BackupOutcome>;
 
     /// The progress of the backup that is being made, if one is.
     fn progress(&self) -> Option<BackupProgress>;

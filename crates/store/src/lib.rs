@@ -21,7 +21,8 @@ mod workers;
 
 pub use answer::{Answer, Arrival, PartTime, Pending};
 pub use backups::{
-    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupProgress, Backups,
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BackupProgress, Backups,
 };
 pub use changes::{Change, ChangeFeed, ChangeStep, Changes, ChangesAfter};
 pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};

@@ -2,7 +2,10 @@
 
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
-use pellucid_store::{BackupCopying, BackupFigures, BackupId, BackupProgress, Backups};
+use pellucid_store::{
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BackupProgress, Backups,
+};
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, bad_json};
@@ -66,20 +69,25 @@ fn create(backups: &dyn Backups, version: &str, call: &Call<'_>) -> ReplyResult 
         Some(label) => BackupId::parse(&format!("{time}_{label}"))?,
         None => BackupId::parse(&time)?,
     };
-    let copying = BackupCopying {
-        bytes_per_second_max: number_in(body, "bytesPerSecond")?,
-        is_stopped: &|| call.is_ended(),
-    };
-    let made = backups.create(&id, copying)?;
-    let made = made.ok_or_else(|| {
-        let message = format!("there is a backup of the name '{}' already", id.as_str());
-        DocumentError::new(ErrorNumber::DUPLICATE_NAME, message)
-    })?;
-    Ok(success(201, json!({ "result": show(&made, version) })))
+    let copying =
+        BackupCopying { bytes_per_second_max: speed_in(body)?, is_stopped: &|| call.is_ended() };
+    match backups.create(&id, copying)? {
+        BackupOutcome::Made(made) => Ok(success(201, json!({ "result": show(&made, version) }))),
+        BackupOutcome::Duplicate => {
+            let message = format!("there is a backup of the name '{}' already", id.as_str());
+            Err(DocumentError::new(ErrorNumber::DUPLICATE_NAME, message))
+        }
+        BackupOutcome::Ended => {
+            let message = format!("the backup '{}' was ended while it was made", id.as_str());
+            Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message))
+        }
+    }
 }
 
 fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> ReplyResult {
     let wanted = text_in(body, "id")?;
+    // First: one that is made meanwhile is in both then, and not in neither.
+    let progress = backups.progress();
     let all = backups.list()?;
     let wanted_ones =
         all.iter().filter(|backup| wanted.is_none_or(|wanted| backup.id.as_str() == wanted));
@@ -87,7 +95,7 @@ fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> Repl
         wanted_ones.map(|backup| (backup.id.as_str().to_owned(), show(backup, version))).collect();
     let is_none = list.is_empty();
     let mut result = json!({ "list": list });
-    if let Some(BackupProgress { id, done_bytes, total_bytes }) = backups.progress() {
+    if let Some(BackupProgress { id, done_bytes, total_bytes }) = progress {
         result["progress"] =
             json!({ "id": id.as_str(), "doneBytes": done_bytes, "totalBytes": total_bytes });
     }
@@ -123,15 +131,18 @@ fn text_in<'a>(body: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
     }
 }
 
-fn number_in(body: &Map<String, Value>, name: &str) -> Result<Option<u64>, DocumentError> {
-    match body.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        // JSON has one kind of numbers: 1e6 and 1000000.0 are whole ones, too.
-        Some(value) => whole(value).map(Some).ok_or_else(|| {
-            let message = format!("the attribute `{name}` has to be a whole number above 0");
-            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
-        }),
-    }
+fn speed_in(body: &Map<String, Value>) -> Result<Option<u64>, DocumentError> {
+    let Some(value) = body.get("bytesPerSecond").filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    // JSON has one kind of numbers: 5e7 and 50000000.0 are whole ones, too.
+    let speed = whole(value).filter(|bytes| *bytes >= BACKUP_BYTES_PER_SECOND_MIN);
+    speed.map(Some).ok_or_else(|| {
+        let least = BACKUP_BYTES_PER_SECOND_MIN;
+        let message =
+            format!("the attribute `bytesPerSecond` has to be a whole number from {least} on");
+        DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+    })
 }
 
 fn whole(value: &Value) -> Option<u64> {

@@ -16,6 +16,10 @@ pub(super) fn all() -> [Member; 6] {
     let wanted = [
         ("label", or_null(label)),
         ("bytesPerSecond", or_null(at_least(BACKUP_BYTES_PER_SECOND_MIN))),
+        // ArangoDB's, which mean nothing here.
+        ("timeout", json!({})),
+        ("allowInconsistent", json!({})),
+        ("force", json!({})),
     ];
     [
         ("BackupWanted", closed(with_optional(object([]), wanted))),

@@ -178,6 +178,7 @@ fn of_backups(route: &Route, method: Method) -> Vec<(u16, Value)> {
         _ => all.extend([
             (201, done("BackupMade")),
             (409, refused("There is a backup of this name.")),
+            (410, refused("It was removed, or the server stopped, while it was made.")),
             (507, refused("The disk is full, or there are as many backups as there may be.")),
         ]),
     }

@@ -73,7 +73,7 @@ const fn backup(method: Method, path: Parts, what: &'static str, right: Right) -
 }
 
 /// A row that refuses to move a backup.
-const fn no_backup(path: Parts, what: &'static str) -> Route {
+const fn unmoved_backup(path: Parts, what: &'static str) -> Route {
     let route = about(&[Post], path, what).runs(Runs::OnWorker);
     route.of_server(Need::Server(Write), Backups)
 }
@@ -266,9 +266,9 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     backup(Post, &["_admin", "backup", "create"], "As `POST /_admin/backup`.", Write),
     backup(Post, &["_admin", "backup", "list"], "As `GET /_admin/backup`, or of one.", Read),
     backup(Post, &["_admin", "backup", "delete"], "Removes a backup.", Write),
-    no_backup(&["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does."),
-    no_backup(&["_admin", "backup", "upload"], "Refuses: a backup is a folder."),
-    no_backup(&["_admin", "backup", "download"], "Refuses: a backup is a folder."),
+    unmoved_backup(&["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does."),
+    unmoved_backup(&["_admin", "backup", "upload"], "Refuses: a backup is a folder."),
+    unmoved_backup(&["_admin", "backup", "download"], "Refuses: a backup is a folder."),
     about(&[Get, Post], &["_api", "transaction"], "Lists transactions: none; refuses others.")
         .of_database(Read, Unimplemented),
     about(&[Get, Post, Put, Delete], &["_api", "transaction", "{transaction}"], "Refuses one.")

@@ -1,5 +1,7 @@
 //! `/_admin/backup`: backups of a server that serves.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,42 +86,70 @@ fn backups_are_listed_and_removed() {
     assert_eq!(ask(&mut client, "list", &json!({})), none);
 }
 
-/// The folder of the backups on another file system, where files are copied.
-#[test]
-fn a_backup_elsewhere_is_copied_at_a_bounded_speed_and_shows_its_progress() {
-    let server = start();
-    let other = tempfile::tempdir_in("/dev/shm").unwrap();
+/// A server whose backups lie on another file system, where files are copied, with 1.8 MB in it.
+fn start_with_backups_elsewhere() -> (Running, TempDir) {
+    let (server, other) = (start(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
+    assert_ne!(device(server.folder()), device(other.path()), "set TMPDIR to another file system");
     std::os::unix::fs::symlink(other.path(), server.folder().join("backups")).unwrap();
     let mut client = server.client();
     for number in 0..3 {
         assert_eq!(client.put(&entity(format!("k{number}")), vec![7; 600_000]).status, 201);
     }
-    let made = std::thread::scope(|scope| {
+    (server, other)
+}
+
+/// Makes a backup of this label, slowly, and has `watch` look at each state that `GET` shows of it.
+fn make_slowly(server: &Running, label: &str, mut watch: impl FnMut(&Value)) -> (u16, Value) {
+    let mut client = server.client();
+    std::thread::scope(|scope| {
         let making = scope.spawn(|| {
-            let call = json!({"label": "slow", "bytesPerSecond": 1 << 20});
+            let call = json!({"label": label, "bytesPerSecond": 1 << 20});
             ask(&mut server.client(), "create", &call)
         });
-        let mut seen = Vec::new();
         while !making.is_finished() {
-            let listed = client.get("/_admin/backup").json();
-            let progress = &listed["result"]["progress"];
-            if !progress.is_null() {
-                assert!(progress["id"].as_str().unwrap().ends_with("_slow"), "{listed}");
-                let number = |name: &str| progress[name].as_u64().unwrap();
-                seen.push((number("doneBytes"), number("totalBytes")));
+            let result = client.get("/_admin/backup").json()["result"].take();
+            if let Some(id) = result["progress"]["id"].as_str() {
+                assert!(id.ends_with(label), "{result}");
+                watch(&result["progress"]);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let is_partial = |&&(done, total): &&(u64, u64)| 0 < done && done < total;
-        assert!(seen.is_sorted() && seen.iter().filter(is_partial).count() > 10, "{seen:?}");
         making.join().unwrap()
+    })
+}
+
+#[test]
+fn a_backup_elsewhere_is_copied_at_a_bounded_speed_and_shows_its_progress() {
+    let (server, _other) = start_with_backups_elsewhere();
+    let mut seen = Vec::new();
+    let (status, made) = make_slowly(&server, "slow", |progress| {
+        let number = |name: &str| progress[name].as_u64().unwrap();
+        seen.push((number("doneBytes"), number("totalBytes")));
     });
-    assert_eq!(made.0, 201, "{}", made.1);
-    let listed = client.get("/_admin/backup").json();
+    assert_eq!(status, 201, "{made}");
+    assert!(
+        seen.is_sorted() && seen.iter().any(|(done, all)| (1..*all).contains(done)),
+        "{seen:?}"
+    );
+    let listed = server.client().get("/_admin/backup").json();
     assert_eq!(listed["result"]["progress"], Value::Null);
-    let id = made.1["result"]["id"].as_str().unwrap();
-    let backup = restored(&server, id);
+    let backup = restored(&server, made["result"]["id"].as_str().unwrap());
     assert_eq!(backup.client().get(&entity("k2")).body.len(), 600_000);
+}
+
+#[test]
+fn a_backup_that_is_removed_while_it_is_made_is_none() {
+    let (server, _other) = start_with_backups_elsewhere();
+    let mut client = server.client();
+    let (status, answer) = make_slowly(&server, "removed", |progress| {
+        let removed = ask(&mut client, "delete", &json!({"id": progress["id"]}));
+        // It may be gone since it was looked for.
+        assert!([200, 404, 503].contains(&removed.0), "{}", removed.1);
+    });
+    assert_eq!((status, &answer["errorNum"]), (410, &json!(1500)), "{answer}");
+    let listed = server.client().get("/_admin/backup").json();
+    assert_eq!(listed["result"], json!({"list": {}}));
 }
 
 #[test]
@@ -130,7 +160,10 @@ fn bad_calls_are_refused_and_make_nothing() {
         ("create", json!({"label": "../x"}), 400, 10),
         ("create", json!({"label": "x".repeat(200)}), 400, 10),
         ("create", json!({"label": 7}), 400, 400),
-        ("create", json!({"bytesPerSecond": 1000}), 400, 10),
+        ("create", json!({"label": "x".repeat(104)}), 400, 10),
+        ("create", json!({"bytesPerSecond": 1000}), 400, 400),
+        ("create", json!({"speed": 1}), 400, 400),
+        ("create", json!([]), 400, 400),
         ("create", json!({"bytesPerSecond": -1}), 400, 400),
         ("list", json!({"id": "none"}), 404, 404),
         ("delete", json!({"id": "none"}), 404, 404),
