@@ -66,7 +66,8 @@ fn cure_in(text: &str) -> Option<&'static str> {
     let code = text.split("(os error ").skip(1).filter_map(|rest| rest.split_once(')'));
     let mut codes = code.filter_map(|(code, _)| code.parse().ok());
     codes.find_map(|code| match std::io::Error::from_raw_os_error(code).kind() {
-        std::io::ErrorKind::WouldBlock => Some(THREADS_CURE),
+        // Of a socket or a lock it says something else.
+        std::io::ErrorKind::WouldBlock if text.contains("thread") => Some(THREADS_CURE),
         std::io::ErrorKind::FileTooLarge => Some(FILE_SIZE_CURE),
         _ => pellucid_io::is_out_of_descriptors(code).then_some(DESCRIPTORS_CURE),
     })
@@ -91,6 +92,9 @@ impl ServerError {
                 what.clone()
             }
             ServerError::Access(error) => error.to_string(),
+            ServerError::Run(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                format!("a thread could not be started: {error}")
+            }
             ServerError::Run(error) => format!("the server failed: {error}"),
         }
     }

@@ -1,7 +1,7 @@
 //! The APIs on the transport: finds the handler of a request, and writes the reply.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
@@ -38,6 +38,18 @@ const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The header that tells a caller the span of his request (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
+
+/// The line of a path that is not there: those that are.
+static KNOWN_PATHS: LazyLock<String> = LazyLock::new(|| {
+    let mut paths = Vec::new();
+    for route in routes::described() {
+        let path = format!("/{}", route.path.join("/"));
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    format!("the paths here are {}, and those of documents below /_api", paths.join(", "))
+});
 
 const OTHER_METHODS: &str = "this path has other methods";
 
@@ -181,7 +193,7 @@ impl Api {
             Handler::Missing(Missing::Method { is_of_documents: false }) => {
                 return Some(by_head(405, OTHER_METHODS, Some(target.allowed)));
             }
-            Handler::Missing(_) if !path.starts_with("/_") => Err(known_paths().into()),
+            Handler::Missing(_) if !path.starts_with("/_") => Err(KNOWN_PATHS.clone().into()),
             Handler::Entity => self
                 .entities
                 .named(&request, known)
@@ -278,7 +290,7 @@ impl Api {
                 let allowed = target.allowed;
                 Ok(documents::no_route(&self.documents, why, request.path, allowed).into())
             }
-            _ => Err(known_paths().into()),
+            _ => Err(KNOWN_PATHS.clone().into()),
         }
     }
 
@@ -408,18 +420,6 @@ impl Api {
 fn by_head(status: u16, line: &str, allow: Option<Methods>) -> Refusal {
     let allow = allow.map(|methods| methods.to_string().into());
     Refusal::ByHead { status, line: line.into(), allow }
-}
-
-/// The line of a path that is not there: those that are.
-fn known_paths() -> String {
-    let mut paths = Vec::new();
-    for route in routes::described() {
-        let path = format!("/{}", route.path.join("/"));
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    format!("the paths here are {}, and those of documents below /_api", paths.join(", "))
 }
 
 /// The refusal of a method, with those that there are.

@@ -174,3 +174,22 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_beyond_the_bound_has_a_place_once_another_ends() {
+        let folder = TempDir::new().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let followers = Followers::start(Arc::new(store), Clock::system()).unwrap();
+        let mut places: Vec<_> = (0..FOLLOWERS_MAX).map(|_| followers.place().unwrap()).collect();
+        assert!(followers.place().is_none());
+        places.pop();
+        assert!(followers.place().is_some());
+    }
+}

@@ -201,6 +201,7 @@ impl History {
         let events = self.events.lock().unwrap();
         let unknown = events.iter().filter(|event| event.answered.is_none()).count();
         let is_about_several = events.iter().any(|event| event.effects.len() > 1);
+        // Each event of which nobody knows whether it took effect doubles the orders there are.
         if is_about_several && unknown == 0 {
             assert!(is_linearizable(&events), "{name}: no order of all: {events:#?}");
         }
@@ -213,11 +214,14 @@ impl History {
 }
 
 /// The answer to a write: done, refused by its condition, or unknown.
-fn outcome(answer: Option<&Answer>) -> Option<bool> {
-    match answer?.status {
+fn outcome(answer: &Answer) -> Option<bool> {
+    match answer.status {
         200..=202 => Some(true),
         412 => Some(false),
-        _ => None,
+        status => {
+            assert!(status >= 500, "{}", answer.text());
+            None
+        }
     }
 }
 
@@ -243,7 +247,7 @@ impl Player<'_> {
             2 | 3 => call("PUT", &[], &body),
             _ => call("GET", &[], ""),
         };
-        let done = outcome(answer.as_ref());
+        let done = answer.as_ref().filter(|_| kind < 4).and_then(outcome);
         let effect = match kind {
             0 => Effect::Write(None),
             1 => Effect::Swap { from: None, to: Some(fresh), is_done: done.unwrap_or(true) },
@@ -274,13 +278,13 @@ impl Player<'_> {
         let (target, fresh, called) = (entity(self.key(key)), self.fresh(), self.history.now());
         let body = fresh.to_string();
         let answer = client.try_call("PUT", &target, &[("If-Match", etag)], body.as_bytes()).ok();
-        let done = outcome(answer.as_ref());
+        let done = answer.as_ref().and_then(outcome);
         let (from, to, is_done) = (Some(*from), Some(fresh), done.unwrap_or(true));
         self.history.note(called, done.is_some(), &[(key, Effect::Swap { from, to, is_done })]);
         answer.is_some()
     }
 
-    /// Writes all keys but `key`, and that one if it has the value that was read last.
+    /// Writes all keys; `key`, of which a value was read, if it has that value.
     fn write_batch(&mut self, client: &mut Client, key: usize) -> bool {
         let known = self.known.get(&key);
         let (mut lines, mut effects) = (String::new(), Vec::new());
@@ -305,7 +309,7 @@ impl Player<'_> {
         }
         let called = self.history.now();
         let answer = client.try_call("POST", "/v0/batch", &[], lines.as_bytes()).ok();
-        let done = outcome(answer.as_ref());
+        let done = answer.as_ref().and_then(outcome);
         if done == Some(false) {
             // Then nothing is written, and the condition did not hold.
             effects.retain(|(other, _)| *other == key);
@@ -339,6 +343,7 @@ impl Player<'_> {
     fn note_lines(&self, called: u64, answer: Option<Answer>) -> bool {
         let Some(answer) = answer else { return false };
         if answer.status != 200 {
+            assert_eq!(answer.status, 503, "{}", answer.text());
             return true;
         }
         let mut effects: Vec<_> = (0..KEYS).map(|key| (key, Effect::Read(None))).collect();

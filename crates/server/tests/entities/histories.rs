@@ -19,7 +19,8 @@ fn every_key_is_a_register() {
 /// A batch is seen as a whole or not at all, by reads of several keys and by ranges.
 #[test]
 fn operations_on_several_keys_have_one_moment() {
-    play(40, 40, Mix::Several);
+    let events = play(40, 40, Mix::Several);
+    assert_eq!(events, 40 * 40 * CLIENTS as usize);
 }
 
 /// Has clients play so many rounds, of so many operations for each; returns the events.
