@@ -36,6 +36,7 @@ mod systemd;
 
 use std::alloc::System;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use pellucid_profile::SampledAllocator;
@@ -90,9 +91,17 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Keeps a write beyond the size that files may have (`ulimit -f`) from ending the process without
+/// a word: it is an error as well.
+fn outlive_file_size_limit() {
+    // Where it cannot be done, the limit ends the process as before.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
 fn main() -> ExitCode {
     pellucid_thread::end_process_on_other_panics();
     raise_descriptor_limit();
+    outlive_file_size_limit();
     let matches = Arguments::command().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // Settings also need to know which of them are flags and which come from the environment.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, StoreKind, start};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
@@ -47,24 +47,17 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
             Err(RecvTimeoutError::Timeout) => {}
             Err(error) => return Err(Failure::work(error)),
         }
-        if signals.pending().any(ends) {
+        if signals.pending().any(|signal| signal != SIGHUP) {
             return Ok(None);
         }
     }
-}
-
-/// It asks the server to end.
-fn ends(signal: i32) -> bool {
-    matches!(signal, SIGTERM | SIGINT)
 }
 
 /// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets
 /// requests in flight finish and closes the store.
 fn serve(options: ServerOptions) -> Result<(), Failure> {
     // Before anything runs: a signal that comes early must not kill a store that is half open.
-    // Nor may a write beyond the size that files may have (`ulimit -f`), which is an error as well.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ]);
-    let mut signals = signals.map_err(Failure::work)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::work)?;
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
@@ -75,11 +68,9 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     manager.tell("READY=1");
     let address = server.addresses().first();
     let watchdog = address.and_then(|address| Watchdog::begin(address, has_tls));
-    // By custom, SIGHUP says that files were changed.
-    for signal in signals.forever().take_while(|signal| !ends(*signal)) {
-        if signal == SIGHUP {
-            server.reload_certificate();
-        }
+    // SIGHUP ends nothing: by custom it says that files were changed.
+    while signals.forever().next() == Some(SIGHUP) {
+        server.reload_certificate();
     }
     drop(watchdog);
     manager.tell("STOPPING=1");

@@ -30,6 +30,7 @@ use crate::settings::{EngineKind, Size};
 /// its runs until its findings can be told, or its time is over.
 ///
 /// Example: pellucid study merge-tree --quick -o reports
+///
 /// Example: pellucid study entity --engine embedded,rocksdb
 #[derive(Args)]
 pub(crate) struct StudyArguments {

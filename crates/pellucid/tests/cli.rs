@@ -113,6 +113,11 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
         assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(errors.contains(cure), "{errors}");
     }
+    let mut scarce = Command::new("/bin/sh");
+    let program = env!("CARGO_BIN_EXE_pellucid");
+    scarce.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh", program, "man", data]);
+    let output = finish(scarce);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     Serving::start(Path::new(data), &[]).stop();
 }
 
@@ -135,6 +140,25 @@ fn doctor(root: &TempDir, data: &str) -> (Option<i32>, Vec<Value>) {
     (output.status.code(), document["checks"].as_array().unwrap().clone())
 }
 
+/// The checks but for those of the folder, which is this machine's.
+fn without_folder(checks: Vec<Value>) -> Vec<Value> {
+    let is_machine = |check: &Value| !["folder", "room"].contains(&check["name"].as_str().unwrap());
+    checks.into_iter().filter(is_machine).collect()
+}
+
+const GOOD_LIMITS: &str = "Limit Soft Hard Units\n\
+    Max open files            1024                 1048576              files\n\
+    Max processes             15000                15000                processes\n\
+    Max address space         unlimited            unlimited            bytes\n\
+    Max file size             unlimited            unlimited            bytes\n";
+const POOR_LIMITS: &str = "Max open files 1024 4096 files\n\
+    Max processes 500 500 processes\n\
+    Max address space 8589934592 unlimited bytes\n\
+    Max file size 1073741824 unlimited bytes\n";
+const BROKEN_LIMITS: &str = "Max open files 64 64 files\n\
+    Max processes 20 20 processes\n\
+    Max address space 100000000 100000000 bytes\n\
+    Max file size 51200 51200 bytes\n";
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
@@ -142,7 +166,8 @@ const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 #[test]
 fn doctor_says_what_a_machine_costs() {
     let good = machine(&[
-        ("proc/self/limits", "Max open files   1024   1048576   files\n"),
+        ("proc/self/limits", GOOD_LIMITS),
+        ("proc/sys/vm/max_map_count", "65530\n"),
         ("proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"),
         ("proc/self/cgroup", "0::/a/b\n"),
         ("sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
@@ -154,13 +179,15 @@ fn doctor_says_what_a_machine_costs() {
         (GOVERNOR, "performance\n"),
     ]);
     let (code, checks) = doctor(&good, "/var/lib/nothing");
+    let checks = without_folder(checks);
     let of = |checks: &[Value], state: &str| {
         let of_state = checks.iter().filter(|check| check["state"] == state);
         of_state.map(|check| check["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!((code, of(&checks, "fine").len()), (Some(0), checks.len()), "{checks:?}");
     let poor = machine(&[
-        ("proc/self/limits", "Max open files   1024   4096   files\n"),
+        ("proc/self/limits", POOR_LIMITS),
+        ("proc/sys/vm/max_map_count", "10000\n"),
         (
             "proc/self/mountinfo",
             "22 1 8:1 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /sys rw - nfs4 host:/ rw\n",
@@ -176,8 +203,7 @@ fn doctor_says_what_a_machine_costs() {
         (GOVERNOR, "powersave\n"),
     ]);
     let (code, checks) = doctor(&poor, "/sys");
-    // The folder itself is this machine's.
-    let checks: Vec<_> = checks.into_iter().filter(|check| check["name"] != "folder").collect();
+    let checks = without_folder(checks);
     assert_eq!((code, of(&checks, "costly").len()), (Some(0), checks.len()), "{checks:?}");
     assert!(checks.iter().all(|check| check["advice"].as_str().unwrap().len() > 20));
     let advice = |name: &str| {
@@ -187,12 +213,13 @@ fn doctor_says_what_a_machine_costs() {
     assert!(advice("descriptors").contains("3584 connections"));
     assert!(advice("processor quota").contains("--threads 2"));
     let broken = machine(&[
-        ("proc/self/limits", "Max open files   64   64   files\n"),
+        ("proc/self/limits", BROKEN_LIMITS),
         ("proc/self/mountinfo", "22 1 8:1 / / ro,relatime - ext4 /dev/vda rw\n"),
     ]);
     let (code, checks) = doctor(&broken, "/");
     assert_eq!(code, Some(1));
-    assert_eq!(of(&checks, "broken"), ["descriptors", "file system"]);
+    let broken = ["descriptors", "threads", "address space", "file size", "file system"];
+    assert_eq!(of(&checks, "broken"), broken);
     assert!(of(&checks, "unknown").contains(&"clock source".to_owned()));
     // This machine, whichever it is, as text.
     let output = run(&["doctor", "--data", "/"]);

@@ -3,13 +3,26 @@
 use std::path::Path;
 
 use pellucid_io::folder_cure;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, statvfs};
 
 use super::machine::Machine;
 
 /// Descriptors that a server with the default limit of connections may need: 16,384 connections,
 /// and 512 for all else.
 const DESCRIPTORS: u64 = 16_384 + 512;
+/// Threads of a user that leave a server room beside other programs.
+const THREADS: u64 = 1_024;
+/// Threads below which a server does not start.
+const THREADS_LEAST: u64 = 64;
+/// Bytes of addresses, and of one file, below which a server does not start.
+const ADDRESS_SPACE_LEAST: u64 = 1 << 30;
+const FILE_SIZE_LEAST: u64 = 64 << 20;
+/// Maps that Linux gives a process unless it is told otherwise.
+const MAPS: u64 = 65_530;
+/// Bytes of a large store for each map, about: 65,530 of them are enough for 4 TB.
+const BYTES_A_MAP: f64 = 6.1e7;
+/// Free bytes of the file system that a new store takes soon.
+const ROOM: u64 = 1 << 30;
 /// Descriptors below which a server has too few for the store's files.
 const DESCRIPTORS_LEAST: u64 = 256;
 /// The swappiness from which the kernel rather swaps than drops files it can read again.
@@ -81,7 +94,9 @@ fn costly(is: bool, advice: impl Into<String>) -> Option<(State, String)> {
 
 /// Runs all checks for a store in `folder`.
 pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
-    let mut checks = vec![descriptors(machine), writable(folder), file_system(machine, folder)];
+    let mut checks = vec![descriptors(machine), threads(machine), address_space(machine)];
+    checks.extend([file_size(machine), maps(machine)]);
+    checks.extend([writable(folder), room(folder), file_system(machine, folder)]);
     checks.push(clock(machine));
     checks.extend([huge_pages(machine), swap(machine), overcommit(machine), backlog(machine)]);
     checks.extend([governor(machine), quota(machine)]);
@@ -89,7 +104,9 @@ pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
 }
 
 fn descriptors(machine: &Machine) -> Check {
-    Examined("descriptors", machine.descriptors_max()).judge(|most| {
+    // The process raises it itself as far as it may.
+    let most = machine.limit("Max open files").map(|(_, hard)| hard);
+    Examined("descriptors", most).judge(|most| {
         let cure = "raise it with ulimit -n, or LimitNOFILE= of the unit";
         if *most < DESCRIPTORS_LEAST {
             return Some((State::Broken, format!("flushes and merges fail without files: {cure}")));
@@ -97,6 +114,72 @@ fn descriptors(machine: &Machine) -> Check {
         let connections = most - 512.min(most / 2);
         let advice = format!("at most {connections} connections are served at a time: {cure}");
         costly(*most < DESCRIPTORS, advice)
+    })
+}
+
+/// A limit of the process that should be none, and is broken below `least`.
+fn unlimited(
+    machine: &Machine,
+    (name, kernel): (&'static str, &str),
+    least: u64,
+    advice: &str,
+) -> Check {
+    let limit = machine.limit(kernel).map(|(soft, _)| soft);
+    let is_less = |least: u64| limit.is_some_and(|limit| limit < least);
+    let value = limit.map(|limit| match limit {
+        u64::MAX => "no limit".to_owned(),
+        limit => limit.to_string(),
+    });
+    Examined(name, value).judge(|_| match is_less(least) {
+        true => Some((State::Broken, advice.to_owned())),
+        false => costly(is_less(u64::MAX), advice),
+    })
+}
+
+fn threads(machine: &Machine) -> Check {
+    let most = machine.limit("Max processes").map(|(soft, _)| soft);
+    Examined("threads", most).judge(|most| {
+        let advice = "all threads of this user count, and where one cannot be started a server \
+                      ends: raise it with ulimit -u, or TasksMax= of the unit";
+        match *most < THREADS_LEAST {
+            true => Some((State::Broken, advice.to_owned())),
+            false => costly(*most < THREADS, advice),
+        }
+    })
+}
+
+fn address_space(machine: &Machine) -> Check {
+    let advice = "files are mapped, and a store as large as this can be no longer opened: raise it \
+                  with ulimit -v, or LimitAS= of the unit";
+    unlimited(machine, ("address space", "Max address space"), ADDRESS_SPACE_LEAST, advice)
+}
+
+fn file_size(machine: &Machine) -> Check {
+    let advice = "tables and backups grow beyond it, and flushes and merges fail then: raise it \
+                  with ulimit -f, or LimitFSIZE= of the unit";
+    unlimited(machine, ("file size", "Max file size"), FILE_SIZE_LEAST, advice)
+}
+
+fn maps(machine: &Machine) -> Check {
+    Examined("maps", machine.number("proc/sys/vm/max_map_count")).judge(|most| {
+        let terabytes = *most as f64 * BYTES_A_MAP / 1e12;
+        let advice = format!(
+            "segments and tables are maps, and a store can have about {terabytes:.1} TB: \
+             sysctl vm.max_map_count=1048576"
+        );
+        costly(*most < MAPS, advice)
+    })
+}
+
+/// The free room of the folder's file system.
+fn room(folder: &Path) -> Check {
+    let facts = statvfs(folder).ok();
+    let free_bytes = facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize));
+    let value = free_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+    Examined("room", value).judge(|_| {
+        let advice = "PUTs are refused with 507 when the reserve for deletes is all that is left: \
+                      make room, or name another folder";
+        costly(free_bytes? < ROOM, advice)
     })
 }
 

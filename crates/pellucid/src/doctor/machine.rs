@@ -37,12 +37,16 @@ impl Machine {
         Some(rest.split_once(']')?.0.to_owned())
     }
 
-    /// The most descriptors that the process may have.
-    pub(super) fn descriptors_max(&self) -> Option<u64> {
+    /// A limit of the process: the soft one, which counts, and the hard one, up to which the
+    /// process may raise it. Without a limit it is the largest number.
+    pub(super) fn limit(&self, name: &str) -> Option<(u64, u64)> {
         let limits = self.text("proc/self/limits")?;
-        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-        let hard = line.split_whitespace().nth(1)?;
-        if hard == "unlimited" { Some(u64::MAX) } else { hard.parse().ok() }
+        let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+        let mut numbers = line.split_whitespace().map(|text| match text {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        });
+        Some((numbers.next()??, numbers.next()??))
     }
 
     /// The file system of a folder: the last mount whose point the folder is below.

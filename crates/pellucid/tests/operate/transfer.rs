@@ -452,3 +452,39 @@ fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     assert!(lines(&run(&["export", url])).len() < 300, "those of one node");
     nodes.into_iter().for_each(Serving::stop);
 }
+
+/// Runs the program with standard error at a terminal, and returns what that shows.
+fn on_terminal(arguments: &[&str]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let path = ptsname(&screen, Vec::new()).unwrap();
+    let terminal = std::fs::File::options().write(true).open(path.to_str().unwrap()).unwrap();
+    let mut command = pellucid(arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
+    // With the last copy of the terminal, of which the command has one.
+    drop(command);
+    let (mut shown, mut piece) = (Vec::new(), [0; 4_096]);
+    while let Ok(length @ 1..) = rustix::io::read(&screen, &mut piece) {
+        shown.extend_from_slice(&piece[..length]);
+    }
+    assert!(child.wait().unwrap().success(), "{}", text(&shown));
+    text(&shown).to_owned()
+}
+
+#[test]
+fn a_terminal_shows_how_far_an_import_and_an_export_are() {
+    let (folder, server) = server();
+    let file = folder.path().join("rows.ndjson");
+    let rows: String = (0..10).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    std::fs::write(&file, rows).unwrap();
+    let shown = on_terminal(&["import", &url(&server), name(&file)]);
+    assert!(shown.contains("imported 10 entries, 0.0 MiB"), "{shown:?}");
+    let copy = folder.path().join("copy.ndjson");
+    let shown = on_terminal(&["export", &url(&server), "-o", name(&copy)]);
+    assert!(shown.contains("exported 10 entries"), "{shown:?}");
+    // Nothing of it stands in a log.
+    assert_eq!(text(&run(&["export", &url(&server)]).stderr), "");
+    server.stop();
+}
