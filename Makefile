@@ -25,9 +25,10 @@ build: ## Build the binary, target/release/pellucid
 
 demo: ## Fill a store, load it, and say where the time went; compiled quickly, and without rings (DEMO='--full' for flags)
 	@scripts/need
+	@echo "compiling, which takes some four minutes the first time"
 	$(CARGO) run -q --profile demo --locked -p pellucid --no-default-features --features laboratory -- demo $(DEMO)
 
-test: ## Run every check and test
+test: ## Run the checks and tests of every change
 	@scripts/test
 
 dist: ## Static binaries, Debian packages, images, bills of materials, in target/dist (ARCHITECTURES='x86_64 aarch64')
