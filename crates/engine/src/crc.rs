@@ -63,14 +63,14 @@ const fn byte_powers() -> [[u32; 256]; 4] {
 pub(crate) type RawSum<'a> = (u32, &'a [u8]);
 
 /// crc32c, started with `seed`, of the `length` bytes between two places of a file, whose
-/// beginnings have these raw sums; and the raw sums up to both places.
+/// beginnings have these raw sums.
 #[inline]
 pub(crate) fn checksum_between(
     seed: u32,
     (before, to_start): RawSum<'_>,
     (whole, to_end): RawSum<'_>,
     length: u32,
-) -> (u32, [u32; 2]) {
+) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
         // SAFETY: the processor has both features.
@@ -79,8 +79,7 @@ pub(crate) fn checksum_between(
         };
     }
     let raw = |sum: u32, bytes| !crc32c::crc32c_append(!sum, bytes);
-    let (before, whole) = (raw(before, to_start), raw(whole, to_end));
-    (!(whole ^ over_zeros(before ^ !seed, length)), [before, whole])
+    !(raw(whole, to_end) ^ over_zeros(raw(before, to_start) ^ !seed, length))
 }
 
 /// The raw `sum` as it is after `length` bytes of zeros more.
@@ -138,9 +137,9 @@ mod three_way {
         (before, to_start): RawSum<'_>,
         (whole, to_end): RawSum<'_>,
         length: u32,
-    ) -> (u32, [u32; 2]) {
+    ) -> u32 {
         let (before, whole) = (of_words(before, to_start), of_words(whole, to_end));
-        (!(whole ^ over_zeros(before ^ !seed, length)), [before, whole])
+        !(whole ^ over_zeros(before ^ !seed, length))
     }
 
     /// As [`super::over_zeros`].
@@ -257,7 +256,7 @@ mod tests {
             let sums = ((raw(&bytes[..start]), &[][..]), (raw(&bytes[..end]), &[][..]));
             let length = (end - start) as u32;
             let expected = checksum(7, &bytes[start..end]);
-            assert_eq!(checksum_between(7, sums.0, sums.1, length).0, expected);
+            assert_eq!(checksum_between(7, sums.0, sums.1, length), expected);
             assert_eq!(!(sums.1.0 ^ over_zeros(sums.0.0 ^ !7, length)), expected);
         }
     }

@@ -15,9 +15,6 @@ pub(crate) struct PartSums<'a> {
     bytes: &'a [u8],
     /// The raw sum of as many steps from the file's beginning on.
     sums: Vec<u32>,
-    /// The ends of the part that was asked for last, with the raw sums up to them: most parts begin
-    /// and end right behind those of the one before.
-    last: [(usize, u32); 2],
     summed_bytes: u64,
 }
 
@@ -31,28 +28,23 @@ impl<'a> PartSums<'a> {
             sum = raw(sum, step);
             sums.push(sum);
         }
-        PartSums { bytes, sums, last: [(0, 0); 2], summed_bytes: bytes.len() as u64 }
+        PartSums { bytes, sums, summed_bytes: bytes.len() as u64 }
     }
 
     /// crc32c of a part, started with `seed`.
     #[inline]
     pub(crate) fn checksum(&mut self, seed: u32, part: Range<usize>) -> u32 {
-        let (length, [last_start, last_end]) = (part.len() as u32, self.last);
-        let (before, whole) = (self.up_to(part.start, last_start), self.up_to(part.end, last_end));
-        let summed_bytes = before.1.len() + whole.1.len();
-        let (checksum, [to_start, to_end]) = checksum_between(seed, before, whole, length);
-        self.last = [(part.start, to_start), (part.end, to_end)];
-        self.summed_bytes += summed_bytes as u64;
-        checksum
+        let length = part.len() as u32;
+        let (before, whole) = (self.up_to(part.start), self.up_to(part.end));
+        self.summed_bytes += (before.1.len() + whole.1.len()) as u64;
+        checksum_between(seed, before, whole, length)
     }
 
-    /// A raw sum, that of `last` or of a step, and the bytes behind it up to `end`.
+    /// A raw sum, and the bytes behind it up to `end`.
     #[inline]
-    fn up_to(&self, end: usize, last: (usize, u32)) -> RawSum<'a> {
+    fn up_to(&self, end: usize) -> RawSum<'a> {
         let steps = end / STEP_BYTES;
-        let step = (steps * STEP_BYTES, self.sums[steps]);
-        let (from, sum) = if (step.0..=end).contains(&last.0) { last } else { step };
-        (sum, &self.bytes[from..end])
+        (self.sums[steps], &self.bytes[steps * STEP_BYTES..end])
     }
 
     /// Bytes that were summed up so far.
