@@ -54,7 +54,11 @@ const NOT_RUN: [(&str, &str, &str); 13] = [
 ];
 /// As those; the programs are not on every machine.
 const NEEDS_MORE: [(&str, &str, &str); 3] = [
-    ("docs/profiles.md", "go tool", "opens a browser"),
+    (
+        "docs/profiles.md",
+        "go tool",
+        "opens a browser: `crates/server/tests/profiles.rs` runs it with -top",
+    ),
     (
         "docs/stores.md",
         "pellucid serve --data /var/lib/pellucid --engine rocksdb",
