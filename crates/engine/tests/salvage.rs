@@ -240,6 +240,27 @@ fn an_open_store_and_a_folder_in_use_are_refused() {
     assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Occupied { .. })));
 }
 
+/// Writes three of four keys of [`store`] again, and has their former records collected.
+fn collect_three_of_four(files: &SimulatedFileSystem, table: TableId) {
+    let engine = open(files).unwrap();
+    for key in (0..KEYS).filter(|key| key % 4 != 0) {
+        put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
+    }
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    assert!(engine.collect().unwrap().segments > 0);
+    engine.close().unwrap();
+}
+
+/// Checks what is salvaged of that: all of it.
+fn check_three_of_four(files: &SimulatedFileSystem, table: TableId) {
+    let engine = Engine::open(SALVAGED, small(files)).unwrap();
+    for key in 0..KEYS {
+        let right = if key % 4 == 0 { value(key) } else { b"newer".to_vec() };
+        assert_eq!(get(&engine, table, &key.to_le_bytes()).unwrap(), Some(right));
+    }
+}
+
 /// A manifest names what is gone, and not what was collected of it since: that was taken for left
 /// behind, and was neither salvaged nor said to be lost.
 #[test]
@@ -247,22 +268,11 @@ fn what_was_collected_is_salvaged_by_a_former_manifest() {
     let (files, table, _) = store();
     let manifest = Path::new(STORE).join("manifest");
     let former = files.read(&manifest).unwrap();
-    let engine = open(&files).unwrap();
-    for key in (0..KEYS).filter(|key| key % 4 != 0) {
-        put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
-    }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
-    assert!(engine.collect().unwrap().segments > 0);
-    engine.close().unwrap();
+    collect_three_of_four(&files, table);
     files.create(&manifest).unwrap().write_all_at(&former, 0).unwrap();
     let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
     assert!(salvaged.lost.iter().all(|lost| lost.what == "the file is gone"), "{salvaged:?}");
-    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
-    for key in 0..KEYS {
-        let right = if key % 4 == 0 { value(key) } else { b"newer".to_vec() };
-        assert_eq!(get(&engine, table, &key.to_le_bytes()).unwrap(), Some(right));
-    }
+    check_three_of_four(&files, table);
 }
 
 /// What a collection has left out between two records was not needed. Where the footer was gone,
@@ -270,25 +280,14 @@ fn what_was_collected_is_salvaged_by_a_former_manifest() {
 #[test]
 fn a_collected_segment_without_its_footer_loses_what_stood_behind_its_last_record() {
     let (files, table, _) = store();
-    let engine = open(&files).unwrap();
-    for key in (0..KEYS).filter(|key| key % 4 != 0) {
-        put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
-    }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
-    assert!(engine.collect().unwrap().segments > 0);
-    engine.close().unwrap();
+    collect_three_of_four(&files, table);
     for path in segments(&files) {
         let files = files.kill();
         let length = files.read(&path).unwrap().len() as u64;
         files.flip_bits(&path, length - 20, 1).unwrap();
         let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
         assert!(salvaged.lost.len() <= 2, "{:?}", salvaged.lost);
-        let engine = Engine::open(SALVAGED, small(&files)).unwrap();
-        for key in 0..KEYS {
-            let right = if key % 4 == 0 { value(key) } else { b"newer".to_vec() };
-            assert_eq!(get(&engine, table, &key.to_le_bytes()).unwrap(), Some(right));
-        }
+        check_three_of_four(&files, table);
     }
 }
 

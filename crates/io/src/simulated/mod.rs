@@ -269,6 +269,13 @@ mod tests {
     use super::*;
     use crate::MapMode;
 
+    fn with_durable_file() -> (SimulatedFileSystem, Arc<dyn File>) {
+        let (files, file) = with_file(&[7; 10_000]);
+        files.sync_directory(Path::new("/d")).unwrap();
+        file.sync().unwrap();
+        (files, file)
+    }
+
     fn with_file(bytes: &[u8]) -> (SimulatedFileSystem, Arc<dyn File>) {
         let files = SimulatedFileSystem::new();
         files.create_directory(Path::new("/d")).unwrap();
@@ -352,9 +359,7 @@ mod tests {
     #[test]
     fn pages_that_cannot_be_read_are_zeros_in_maps_that_know_of_them() {
         let path = Path::new("/d/a");
-        let (files, file) = with_file(&[7; 10_000]);
-        files.sync_directory(Path::new("/d")).unwrap();
-        file.sync().unwrap();
+        let (files, file) = with_durable_file();
         let map = file.map(10_000, MapMode::Read).unwrap();
         assert_eq!(map.unreadable_in(0, 10_000), None);
         files.fail_reads(path, 5_000..5_001).unwrap();
@@ -381,9 +386,7 @@ mod tests {
     #[test]
     fn lost_pages_are_not_written_back() {
         let path = Path::new("/d/a");
-        let (files, file) = with_file(&[7; 10_000]);
-        files.sync_directory(Path::new("/d")).unwrap();
-        file.sync().unwrap();
+        let (files, file) = with_durable_file();
         file.write_all_at(&[8; 10_000], 0).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
         assert!(file.sync().is_err());
@@ -428,9 +431,7 @@ mod tests {
     #[test]
     fn a_failed_sync_loses_its_pages_for_good() {
         let path = Path::new("/d/a");
-        let (files, file) = with_file(&[7; 10_000]);
-        files.sync_directory(Path::new("/d")).unwrap();
-        file.sync().unwrap();
+        let (files, file) = with_durable_file();
         file.write_all_at(&[8; 10_000], 0).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
         assert!(file.sync().is_err());
