@@ -70,12 +70,19 @@ pub(crate) struct EventLoop<S: Service> {
     /// TLS handshakes that wait for their turn, a few at a time: the computing of one takes a
     /// hundred times as long as a request, and a crowd of new clients would hold up everybody.
     handshakes: VecDeque<ConnectionId>,
+    /// Becomes readable when it is time for a sweep.
+    ticker: Timer,
     /// The end of the time for requests in flight, once the loop is to stop.
     stop_by: Option<Ticks>,
 }
 
 impl<S: Service> EventLoop<S> {
-    pub(crate) fn new(
+    /// Makes a loop on the thread that is to run it, with the links of its service. All that the
+    /// system may refuse is here: a loop that ended later would leave its connections unanswered.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors.
+    pub(crate) fn open(
         index: usize,
         poll: Poll,
         listeners: Vec<Listener>,
@@ -83,10 +90,17 @@ impl<S: Service> EventLoop<S> {
         shared: Arc<Shared>,
         service: S,
         recorder: Recorder,
-    ) -> EventLoop<S> {
+    ) -> io::Result<EventLoop<S>> {
+        let ticker = Timer::every(SWEEP_PAUSE)?;
+        let source = &mut SourceFd(&ticker.as_raw_fd());
+        poll.registry().register(source, TICKER, Interest::READABLE)?;
+        pellucid_thread::prepare_thread();
+        // Where it is refused, requests wait for background work as long as the kernel likes.
+        let _ = pellucid_thread::schedule_for_requests();
+        sleep_to_the_point();
         let accounts = Accounts::new(index, Arc::clone(&shared), recorder);
         let dispatcher = Dispatcher::new(accounts, service, Arc::clone(&mailboxes[index]));
-        EventLoop {
+        let mut event_loop = EventLoop {
             poll,
             acceptor: Acceptor::new(listeners),
             mailboxes,
@@ -97,8 +111,12 @@ impl<S: Service> EventLoop<S> {
             ahead: ReadAhead::default(),
             again: Vec::new(),
             handshakes: VecDeque::new(),
+            ticker,
             stop_by: None,
-        }
+        };
+        let now = event_loop.clock.now();
+        event_loop.link_turn(now, |service, turn| service.begin(turn))?;
+        Ok(event_loop)
     }
 
     #[inline]
@@ -110,16 +128,8 @@ impl<S: Service> EventLoop<S> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
-        let ticker = Timer::every(SWEEP_PAUSE)?;
-        let source = &mut SourceFd(&ticker.as_raw_fd());
-        self.poll.registry().register(source, TICKER, Interest::READABLE)?;
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
-        pellucid_thread::prepare_thread();
-        // Where it is refused, requests wait for background work as long as the kernel likes.
-        let _ = pellucid_thread::schedule_for_requests();
-        sleep_to_the_point();
-        self.link_turn(sweep_at, |service, turn| service.begin(turn))?;
         loop {
             self.accounts().recorder().rest();
             pellucid_thread::set_phase(LOOP_PHASE);
@@ -138,7 +148,7 @@ impl<S: Service> EventLoop<S> {
             self.accounts().set_last(woke);
             self.work.dispatcher.refresh_date(woke);
             let mut found = ready.len();
-            self.serve_ready(&mut ready, &ticker, woke);
+            self.serve_ready(&mut ready, woke);
             for _ in 0..LINK_LOOKS_MAX {
                 if found < LINK_LOOK_READY_MIN || !self.work.dispatcher.has_to_settle() {
                     break;
@@ -149,7 +159,7 @@ impl<S: Service> EventLoop<S> {
                 self.accounts().set_last(woke);
                 ready.add(&events, woke);
                 found = ready.len();
-                self.serve_ready(&mut ready, &ticker, woke);
+                self.serve_ready(&mut ready, woke);
             }
             self.settle_links(woke);
             self.write_batch();
@@ -173,7 +183,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Serves the descriptors that are ready.
-    fn serve_ready(&mut self, ready: &mut ReadyList, ticker: &Timer, woke: Ticks) {
+    fn serve_ready(&mut self, ready: &mut ReadyList, woke: Ticks) {
         // A response that nothing else waits beside is written at once.
         self.work.batch.open(ready.len() > 1);
         for Ready { token, peer, woke } in ready.drain() {
@@ -185,7 +195,7 @@ impl<S: Service> EventLoop<S> {
                 match token {
                     WAKER => self.take_messages(woke),
                     LISTENER => self.accept(woke),
-                    TICKER => ticker.take(),
+                    TICKER => self.ticker.take(),
                     token => match link_of(token) {
                         Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
                         None => self.take_turn(token.0, woke, peer),

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
-use pellucid_account::Account;
+use pellucid_account::{Account, Recorder};
 
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
@@ -54,7 +55,7 @@ impl<L: Send + 'static> Server<L> {
     /// a gauge, so that services can show the transport's figures.
     ///
     /// # Errors
-    /// If the system has no room for the loops' descriptors or threads.
+    /// If the system has no room for the loops' descriptors or threads. None of them runs then.
     pub fn start<S: Service<Later = L> + Send>(
         endpoint: Endpoint,
         account: &Account,
@@ -70,24 +71,57 @@ impl<L: Send + 'static> Server<L> {
             .iter()
             .map(|poll| Ok(Arc::new(Mailbox::new(Waker::new(poll.registry(), WAKER)?))));
         let mailboxes: Vec<_> = mailboxes.collect::<io::Result<_>>()?;
-        let mut threads = Vec::new();
-        for (index, poll) in polls.into_iter().enumerate() {
+        let mut server = Server { addresses, mailboxes, threads: Vec::new(), shared };
+        let (begun, beginnings) = mpsc::sync_channel(loops);
+        for poll in polls {
             // The first loop accepts for all.
-            let mut listeners = std::mem::take(&mut listeners);
-            for listener in &mut listeners {
-                listener.register(poll.registry(), LISTENER)?;
+            let listeners = std::mem::take(&mut listeners);
+            let service = service(server.gauge());
+            let spawned =
+                server.spawn_loop(poll, listeners, service, account.recorder(), begun.clone());
+            if let Err(error) = spawned {
+                let _ = begun.send(Err(error));
+                break;
             }
-            let gauge = ServerGauge { shared: Arc::clone(&shared) };
-            let (service, recorder) = (service(gauge), account.recorder());
-            let (mailboxes, shared) = (mailboxes.clone(), Arc::clone(&shared));
-            let run = move || {
-                EventLoop::new(index, poll, listeners, mailboxes, shared, service, recorder).run()
-            };
-            threads.push(
-                std::thread::Builder::new().name(format!("pellucid-loop-{index}")).spawn(run)?,
-            );
         }
-        Ok(Server { addresses, mailboxes, threads, shared })
+        drop(begun);
+        let all_begun = (0..loops).try_for_each(|_| beginnings.recv().unwrap_or_else(panicked));
+        // Half a server would leave those unanswered whom the other half serves.
+        if let Err(error) = all_begun {
+            let _ = server.stop();
+            return Err(error);
+        }
+        Ok(server)
+    }
+
+    /// Starts the thread of one more event loop, which tells by `begun` whether it runs.
+    fn spawn_loop<S: Service<Later = L> + Send>(
+        &mut self,
+        poll: Poll,
+        mut listeners: Vec<Listener>,
+        service: S,
+        recorder: Recorder,
+        begun: SyncSender<io::Result<()>>,
+    ) -> io::Result<()> {
+        for listener in &mut listeners {
+            listener.register(poll.registry(), LISTENER)?;
+        }
+        let index = self.threads.len();
+        let (mailboxes, shared) = (self.mailboxes.clone(), Arc::clone(&self.shared));
+        let run = move || {
+            let opened =
+                EventLoop::open(index, poll, listeners, mailboxes, shared, service, recorder);
+            let (outcome, event_loop) = match opened {
+                Ok(event_loop) => (Ok(()), Some(event_loop)),
+                Err(error) => (Err(error), None),
+            };
+            let _ = begun.send(outcome);
+            drop(begun);
+            event_loop.map_or(Ok(()), EventLoop::run)
+        };
+        let name = format!("pellucid-loop-{index}");
+        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
+        Ok(())
     }
 
     /// The addresses that it listens on, in the order in which they were given.
@@ -112,11 +146,13 @@ impl<L: Send + 'static> Server<L> {
         }
         let mut outcome = Ok(());
         for thread in self.threads {
-            let ended = thread.join().unwrap_or_else(|_| {
-                Err(io::Error::other("an event loop panicked; the message above says where"))
-            });
-            outcome = outcome.and(ended);
+            outcome = outcome.and(thread.join().unwrap_or_else(panicked));
         }
         outcome
     }
+}
+
+/// The outcome of an event loop that says nothing of itself any more.
+fn panicked<E>(_: E) -> io::Result<()> {
+    Err(io::Error::other("an event loop panicked; the message above says where"))
 }

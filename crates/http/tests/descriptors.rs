@@ -10,8 +10,9 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use common::{connect, start};
+use common::{connect, listener, start, try_start_at};
 use pellucid_http::{Cut, Limits};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
@@ -26,22 +27,51 @@ fn ask(socket: &mut TcpStream) {
     let _ = socket.read(&mut rest).unwrap();
 }
 
-/// They waited in the queue of the kernel until somebody else left. The test is alone in its
-/// process, whose limit it lowers.
+/// Files that take every descriptor that the process may have.
+fn take_all() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+/// The test is alone in its process, whose limit it lowers.
 #[test]
-fn who_comes_while_there_is_no_descriptor_is_turned_away_at_once() {
+fn a_process_without_descriptors_starts_whole_and_turns_new_clients_away() {
+    a_server_with_few_descriptors_serves_or_does_not_start();
+    new_clients_are_turned_away_at_once();
+}
+
+/// It started, and one event loop of two was gone: whoever it was given waited for ever.
+fn a_server_with_few_descriptors_serves_or_does_not_start() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
+    let mut refused = 0;
+    let running = loop {
+        let listener = listener();
+        let mut taken = take_all();
+        taken.truncate(taken.len() - refused);
+        match try_start_at(listener) {
+            Ok(running) => break running,
+            Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error())),
+        }
+        refused += 1;
+    };
+    assert!(refused > 0, "a server needs descriptors");
+    setrlimit(Resource::Nofile, limit).unwrap();
+    // One for each loop.
+    let mut connected = [connect(&running), connect(&running)];
+    connected.iter_mut().for_each(ask);
+}
+
+/// They waited in the queue of the kernel until somebody else left.
+fn new_clients_are_turned_away_at_once() {
     let running = start(Limits::default());
+    let limit = getrlimit(Resource::Nofile);
     let mut connected = connect(&running);
     ask(&mut connected);
     let new: Vec<Socket> =
         (0..5).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
-    let limit = getrlimit(Resource::Nofile);
     let highest = new.iter().map(AsRawFd::as_raw_fd).max().unwrap() as u64;
     setrlimit(Resource::Nofile, Rlimit { current: Some(highest + 10), ..limit }).unwrap();
-    let mut held = Vec::new();
-    while let Ok(file) = File::open("/dev/null") {
-        held.push(file);
-    }
+    let held = take_all();
     let mut turned_away = Vec::new();
     for socket in new {
         socket.connect(&running.address.into()).unwrap();

@@ -7,6 +7,7 @@ pub(crate) mod frames;
 pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -397,10 +398,21 @@ fn over_tcp(listener: TcpListener) -> Vec<Listener> {
 }
 
 fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
+    try_start_endpoint(endpoint, loops).unwrap()
+}
+
+/// Serves at `listener` with two event loops, if the system has what they need.
+pub(crate) fn try_start_at(listener: TcpListener) -> io::Result<Running> {
+    let endpoint =
+        Endpoint { listeners: over_tcp(listener), limits: Limits::default(), certificates: None };
+    try_start_endpoint(endpoint, 2)
+}
+
+fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<Running> {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
-    let server = Server::start(endpoint, &account, loops, |_| Echo::default()).unwrap();
+    let server = Server::start(endpoint, &account, loops, |_| Echo::default())?;
     let address = server.addresses()[0].tcp().unwrap();
-    Running { server: Some(server), account, address }
+    Ok(Running { server: Some(server), account, address })
 }
 
 pub(crate) fn connect(running: &Running) -> TcpStream {
