@@ -17,8 +17,13 @@ pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_LENGTH_MIN as u64 + 8;
 /// Bytes before the fields that differ between the forms: checksum and length.
 const FRONT_LENGTH: usize = 8;
 /// The bit of a short header's first word at which the sequence number ends: then come the record's
-/// kind, never zero, and then the flags. In a long one there are zeros.
+/// kind, the flags, and [`MARK_SHORT`]. In a long one there are zeros.
 const MARKS_SHIFT: u32 = 56;
+/// The highest bit of the marks: the header is a short one. A word with it that were taken for a
+/// checksum and a length would be the beginning of a record above 2 GiB. So no two words that
+/// follow each other can both look like the beginning of a record, whatever a client writes, and
+/// a search for records has half as much to add up ([`peek`]).
+const MARK_SHORT: u8 = 1 << 7;
 /// The first bit of the flags in the marks, and of the key's length in the second word.
 const FLAGS_SHIFT: u32 = 2;
 const KEY_LENGTH_SHIFT: u32 = 48;
@@ -82,10 +87,22 @@ impl Damage {
     }
 }
 
-/// The facts of a record before its checksum is looked at: its length, padding aside, and
-/// its sequence number. There are [`RECORD_LENGTH_MIN`] bytes at least.
-pub(crate) fn peek(bytes: &[u8]) -> (usize, u64) {
-    (read_u32(bytes, 4) as usize, read_u64(bytes, FRONT_LENGTH) & (SEQUENCE_END - 1))
+/// The facts of a record before its checksum is looked at: its length, padding aside, and its
+/// sequence number; `None` if it cannot be one. There are [`RECORD_LENGTH_MIN`] bytes at least.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(usize, u64)> {
+    let first = read_u64(bytes, FRONT_LENGTH);
+    form_of((first >> MARKS_SHIFT) as u8)?;
+    Some((read_u32(bytes, 4) as usize, first & (SEQUENCE_END - 1)))
+}
+
+/// The form of a header with these marks; `None` if there is none.
+#[inline]
+fn form_of(marks: u8) -> Option<HeaderForm> {
+    match marks {
+        0 => Some(HeaderForm::Long),
+        MARK_SHORT.. => Some(HeaderForm::Short),
+        _ => None,
+    }
 }
 
 impl RecordKind {
@@ -112,12 +129,12 @@ struct Fields {
 }
 
 impl Fields {
-    /// Those at the front of `bytes`, the whole record; `None` if it is too short.
+    /// Those at the front of `bytes`, the whole record; `None` if it is too short, or of no form.
     #[inline]
     fn of(bytes: &[u8]) -> Option<Fields> {
         let first = read_u64(bytes, 8);
         let marks = (first >> MARKS_SHIFT) as u8;
-        if marks != 0 {
+        if form_of(marks)? == HeaderForm::Short {
             let second = read_u64(bytes, 16);
             return Some(Fields {
                 form: HeaderForm::Short,
@@ -127,7 +144,7 @@ impl Fields {
                 key_length: (second >> KEY_LENGTH_SHIFT) as usize,
                 head_length: 0,
                 kind: marks & ((1 << FLAGS_SHIFT) - 1),
-                flags: marks >> FLAGS_SHIFT,
+                flags: (marks & !MARK_SHORT) >> FLAGS_SHIFT,
             });
         }
         (bytes.len() >= HeaderForm::Long.length()).then(|| Fields {
@@ -165,7 +182,7 @@ impl<'a> Record<'a> {
             | (self.compression.number() << COMPRESSION_SHIFT);
         match self.form {
             HeaderForm::Short => {
-                let marks = u64::from(self.kind as u8 | (flags << FLAGS_SHIFT));
+                let marks = u64::from(MARK_SHORT | self.kind as u8 | (flags << FLAGS_SHIFT));
                 let second = self.written_at_ms | (key_length << KEY_LENGTH_SHIFT);
                 [self.sequence | (marks << MARKS_SHIFT), second, 0, 0]
             }
@@ -399,7 +416,7 @@ mod tests {
                     assert_eq!(bytes.len() % 8, 0);
                     assert_eq!(Record::decode(&bytes, SEED), Ok(record));
                     let length = record.form.length() + 5 + record.head.len() + 9;
-                    assert_eq!(peek(&bytes), (length, record.sequence));
+                    assert_eq!(peek(&bytes), Some((length, record.sequence)));
                 }
             }
         }
