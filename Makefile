@@ -35,7 +35,7 @@ dist: ## Static binaries, Debian packages, images, bills of materials, in target
 	@CARGO=$(CARGO) packaging/dist $(ARCHITECTURES)
 
 test-dist: ## As root: the package of make dist installed, used, upgraded under load and removed in a clean Debian tree; its images run
-	@scripts/need python3 dpkg-deb mmdebstrap ip
+	@scripts/need python3 dpkg-deb mmdebstrap ip podman openssl
 	@packaging/test-package $${CARGO_TARGET_DIR:-target}/dist/pellucid_*_$$(dpkg --print-architecture).deb
 	@for image in $${CARGO_TARGET_DIR:-target}/dist/pellucid-*-oci.tar; do packaging/test-image "$$image"; done
 

@@ -1,9 +1,14 @@
-"""Pieces that the tests of packages and of images share: commands, waits, requests over HTTP."""
+"""Pieces that the tests of packages and of images share: commands, those of documents among them,
+waits, requests over HTTP."""
 import http.client
 import pathlib
+import re
 import subprocess
 import sys
+import textwrap
 import time
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 
 # The longest wait for a start, a stop or an answer.
 PATIENCE_SECONDS = 120
@@ -20,6 +25,13 @@ def run(*command, **more):
     return done.stdout
 
 
+def block(page, first):
+    """The commands of the block of a page that begins so."""
+    blocks = re.findall(r"^( *)```\w*\n(.*?)^\1```$", (DOCS / page).read_text(), re.M | re.S)
+    commands, = (textwrap.dedent(text) for _, text in blocks if text.lstrip().startswith(first))
+    return commands
+
+
 def wait_until(condition, what):
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():
@@ -28,8 +40,13 @@ def wait_until(condition, what):
         time.sleep(0.02)
 
 
-def ask(port, method, path, body=None, headers={}):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+def ask(port, method, path, body=None, headers={}, trust=None):
+    """The status and the body of an answer; over TLS, if it is said whom to trust."""
+    if trust is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    else:
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS,
+                                                 context=trust)
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()

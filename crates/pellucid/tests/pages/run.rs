@@ -9,7 +9,7 @@ use super::common::root;
 use super::{documents, free_ports, run_script, steps, with_ports};
 
 /// Words that a line of commands begins with.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 11] = [
     "bpftrace",
     "cargo",
     "curl",
@@ -20,12 +20,11 @@ const PROGRAMS: [&str; 12] = [
     "install",
     "make",
     "pellucid",
-    "skopeo",
     "systemctl",
 ];
 
 /// Blocks of commands that are not run here, by page and first line, with the reason.
-const NOT_RUN: [(&str, &str, &str); 13] = [
+const NOT_RUN: [(&str, &str, &str); 12] = [
     ("README.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
     ("docs/studies.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
     ("docs/tasks.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
@@ -43,8 +42,7 @@ const NOT_RUN: [(&str, &str, &str); 13] = [
         "install",
         "changes the machine: `packaging/test-package` does it in a tree",
     ),
-    ("docs/operating.md", "skopeo", "needs a daemon: `packaging/test-image` runs the image"),
-    ("docs/operating.md", "docker", "needs a daemon"),
+    ("docs/operating.md", "docker", "needs root and podman: `packaging/test-image` runs it"),
     (
         "docs/upgrading.md",
         "systemctl",
