@@ -1,17 +1,27 @@
-//! One connection to a node: a request, its answer, and the next.
+//! One connection to a server: a request, its answer, and the next.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
-use pellucid_topology::NodeUrl;
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::error::ClientError;
-use crate::http::{Broken, Conversation, HttpError, Target};
+use crate::http::{Broken, Conversation, HttpError, Question, Target, TlsSetup};
+use crate::options::ClientOptions;
 
 pub(crate) struct Connection {
-    node: NodeUrl,
-    conversation: Conversation<TcpStream>,
+    /// The server, for messages.
+    server: String,
+    host: String,
+    /// The header line of the account.
+    credentials: String,
+    conversation: Conversation<Stream>,
+}
+
+/// The bytes of a connection.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 /// An answer, freed of its framing.
@@ -22,36 +32,49 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).trim().to_owned()
+    /// The answer, if it has this status.
+    pub(crate) fn accepted(self, status: u16) -> Result<Answer, ClientError> {
+        if self.status == status {
+            return Ok(self);
+        }
+        let what = String::from_utf8_lossy(&self.body).trim().to_owned();
+        Err(ClientError::Refused { status: self.status, what })
     }
 }
 
 impl Connection {
-    pub(crate) fn open(node: &NodeUrl, patience: Duration) -> Result<Connection, ClientError> {
-        let failed = |error| ClientError::Io(node.to_string(), error);
-        let reached = Target::parse(node.as_str()).and_then(|target| target.reach(patience));
-        let (_, socket) = reached.map_err(|error| match error {
+    pub(crate) fn open(
+        target: &Target,
+        options: &ClientOptions,
+    ) -> Result<Connection, ClientError> {
+        let (server, patience) = (target.address(), options.patience);
+        let failed = |error| ClientError::Io(server.clone(), error);
+        let reached = target.reach(patience).map_err(|error| match error {
             HttpError::Resolve { reason, .. } | HttpError::Connect { reason, .. } => failed(reason),
-            other => ClientError::Answer(other.to_string()),
-        })?;
+            other => ClientError::Target(other),
+        });
+        let (_, socket) = reached?;
         let set = socket
             .set_read_timeout(Some(patience))
             .and_then(|()| socket.set_write_timeout(Some(patience)));
         set.map_err(failed)?;
-        Ok(Connection { node: node.clone(), conversation: Conversation::over(socket) })
+        let stream = if target.is_tls() {
+            let setup = TlsSetup::new(&options.tls, target.host(), false)?;
+            Stream::Tls(Box::new(StreamOwned::new(setup.session().map_err(failed)?, socket)))
+        } else {
+            Stream::Plain(socket)
+        };
+        let credentials = options.credentials.header_line()?;
+        let conversation = Conversation::over(stream);
+        Ok(Connection { server, host: target.host_header(), credentials, conversation })
     }
 
-    pub(crate) fn call(
-        &mut self,
-        method: &str,
-        target: &str,
-        body: &[u8],
-    ) -> Result<Answer, ClientError> {
-        let host = self.node.authority();
-        let length = body.len();
+    pub(crate) fn call(&mut self, question: &Question<'_>) -> Result<Answer, ClientError> {
+        let Question { method, path, headers, body, .. } = question;
+        let (host, credentials, length) = (&self.host, &self.credentials, body.len());
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{credentials}{headers}\
+             Content-Length: {length}\r\n\r\n"
         );
         let sent = self.conversation.send(&[head.as_bytes(), body].concat());
         sent.map_err(|error| self.failed(error))?;
@@ -72,10 +95,35 @@ impl Connection {
     }
 
     fn failed(&self, error: io::Error) -> ClientError {
-        ClientError::Io(self.node.to_string(), error)
+        ClientError::Io(self.server.clone(), error)
     }
 
     fn wrong(&self, text: &str) -> ClientError {
-        ClientError::Answer(format!("{}: {text}", self.node))
+        ClientError::Answer(format!("{}: {text}", self.server))
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(session) => session.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Tls(session) => session.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Tls(session) => session.flush(),
+        }
     }
 }

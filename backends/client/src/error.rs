@@ -5,6 +5,8 @@ use std::io;
 
 use pellucid_topology::TopologyError;
 
+use crate::http::HttpError;
+
 /// The reason for which there is no answer, or no good one.
 #[derive(Debug)]
 pub enum ClientError {
@@ -12,7 +14,11 @@ pub enum ClientError {
     Io(String, io::Error),
     /// The answer that came is no answer of a Pellucid node.
     Answer(String),
-    /// A URL or a list of nodes cannot be used.
+    /// A URL, or the setup for TLS, cannot be used.
+    Target(HttpError),
+    /// Credentials cannot be sent; the text says why.
+    Credentials(String),
+    /// A list of nodes cannot be used.
     Topology(TopologyError),
     /// The node refuses.
     Refused {
@@ -36,7 +42,8 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Io(node, error) => write!(f, "{node} cannot be asked: {error}"),
-            ClientError::Answer(what) => f.write_str(what),
+            ClientError::Answer(what) | ClientError::Credentials(what) => f.write_str(what),
+            ClientError::Target(error) => error.fmt(f),
             ClientError::Topology(error) => error.fmt(f),
             ClientError::Refused { status, what } => write!(f, "refused with {status}: {what}"),
         }
@@ -48,5 +55,11 @@ impl std::error::Error for ClientError {}
 impl From<TopologyError> for ClientError {
     fn from(error: TopologyError) -> ClientError {
         ClientError::Topology(error)
+    }
+}
+
+impl From<HttpError> for ClientError {
+    fn from(error: HttpError) -> ClientError {
+        ClientError::Target(error)
     }
 }

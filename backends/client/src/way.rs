@@ -60,7 +60,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target_of;
+    use crate::client::path_of;
 
     fn way() -> Way {
         Way::new(NodeList::parse("http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3").unwrap())
@@ -71,7 +71,7 @@ mod tests {
         let mut way = way();
         let keys: [&[u8]; 6] = [b"a", b"key0000000001", b"\n&=\xff %", b"+", b"\0", &[0xff; 300]];
         for key in keys {
-            let target = target_of(key);
+            let target = path_of(key);
             let owner = way.nodes().owner(key);
             assert_eq!(way.owner_of_target(target.as_bytes()), Some(owner), "{target}");
             let more = format!("{target}&ttl=3");

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
 
+use pellucid_client::http::TlsOptions;
+use pellucid_client::{Client, ClientError, ClientOptions, Credentials};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -161,6 +163,43 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     assert_eq!(super::finish(by_environment).status.code(), Some(4));
     let put = ["put", secured, "k", "v", "--ca", &certificate, "--token", &token];
     fails(&put, 1, "table/entities=write");
+    server.stop();
+}
+
+/// It spoke plain HTTP without credentials, which a server beyond loopback does not take.
+#[test]
+fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let grant = ["add", "ada", "--grant", "table/entities=write"];
+    done(&account(&data, &grant, "secret\n"));
+    let token = done(&account(&data, &["token", "add", "ada", "ci"], "")).to_owned();
+    let (certificate, key) = certificate(folder.path());
+    let socket = format!("unix:{}", folder.path().join("socket").display());
+    let arguments = ["--tls-cert", &certificate, "--tls-key", &key, "--listen", &socket];
+    let server = Serving::start(&data, &arguments);
+    let secured = format!("https://localhost:{}", server.address.port());
+    let tls = TlsOptions { ca_file: Some(certificate.into()), insecure: false };
+    let credentials = Credentials::Token(token.trim().to_owned());
+    let password = Credentials::Password { name: "ada".into(), password: "secret".into() };
+    let options =
+        |credentials| ClientOptions { credentials, tls: tls.clone(), ..Default::default() };
+    for (url, credentials) in
+        [(&secured, credentials.clone()), (&secured, password), (&socket, credentials)]
+    {
+        let mut client = Client::connect_with(url, options(credentials)).unwrap();
+        for value in [b"one", b"two"] {
+            client.put(b"key", value).unwrap();
+            assert_eq!(client.get(b"key").unwrap().as_deref(), Some(&value[..]));
+        }
+        client.delete(b"key").unwrap();
+        assert_eq!(client.get(b"key").unwrap(), None);
+    }
+    let stranger = Client::connect_with(&secured, options(Credentials::Token("pt_no".into())));
+    let refused = stranger.and_then(|mut client| client.get(b"key")).unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { status: 401, .. }), "{refused}");
+    let unknown = Client::connect(&secured).err().unwrap();
+    assert!(unknown.to_string().contains("certificate"), "{unknown}");
     server.stop();
 }
 

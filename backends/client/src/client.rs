@@ -1,0 +1,191 @@
+//! The client: entities by their keys, each asked of its owner.
+
+use pellucid_topology::NodeList;
+
+use crate::connection::{Answer, Connection};
+use crate::error::ClientError;
+use crate::http::{Question, Target};
+use crate::options::ClientOptions;
+use crate::topology::nodes_known_to;
+
+/// A client of a server or of a cluster; see the crate.
+pub struct Client {
+    /// The cluster, if the client goes to the owners of keys itself.
+    nodes: Option<NodeList>,
+    /// The servers in the order of the list; without one, that which was connected to.
+    targets: Vec<Target>,
+    connections: Vec<Option<Connection>>,
+    options: ClientOptions,
+}
+
+impl Client {
+    /// A client of the server at `url`, without credentials.
+    ///
+    /// # Errors
+    /// As [`Client::connect_with`].
+    pub fn connect(url: &str) -> Result<Client, ClientError> {
+        Client::connect_with(url, ClientOptions::default())
+    }
+
+    /// A client of the server at `url`: `http://host:port`, `https://host:port` or
+    /// `unix:/path/of/socket`. If it is a node of a cluster that is asked at an `http` URL, the
+    /// client goes to the owner of each key. At the others it stays with this server, which
+    /// forwards: nodes list each other without TLS, and credentials are not sent there.
+    ///
+    /// # Errors
+    /// If the server cannot be asked, or does not answer as Pellucid does.
+    pub fn connect_with(url: &str, options: ClientOptions) -> Result<Client, ClientError> {
+        let target = Target::parse(url)?;
+        let stays = target.is_tls() || target.socket().is_some();
+        let mut connection = Connection::open(&target, &options)?;
+        let nodes = nodes_known_to(&mut connection)?;
+        if stays || nodes.is_empty() {
+            let (targets, connections) = (vec![target], vec![Some(connection)]);
+            return Ok(Client { nodes: None, targets, connections, options });
+        }
+        let nodes = NodeList::new(nodes)?;
+        let targets = nodes.nodes().iter().map(|node| Target::parse(node.as_str()));
+        let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
+        let connections = targets.iter().map(|_| None).collect();
+        Ok(Client { nodes: Some(nodes), targets, connections, options })
+    }
+
+    /// The nodes of the cluster, if the client goes to the owners of keys itself.
+    #[must_use]
+    pub fn nodes(&self) -> Option<&NodeList> {
+        self.nodes.as_ref()
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    /// If the key's owner cannot be asked, or refuses.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
+        let answer = self.call("GET", key, b"")?;
+        match answer.status {
+            404 => Ok(None),
+            _ => answer.accepted(200).map(|answer| Some(answer.body)),
+        }
+    }
+
+    /// Puts a value under a key.
+    ///
+    /// # Errors
+    /// As [`Client::get`]. Where the connection broke, the write may have happened, or twice.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
+        self.call("PUT", key, value)?.accepted(201).map(drop)
+    }
+
+    /// Deletes a key, also where there is none.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), ClientError> {
+        self.call("DELETE", key, b"")?.accepted(202).map(drop)
+    }
+
+    /// Asks the key's owner. Every method here may be sent twice without harm, and a connection
+    /// that was kept may have been closed meanwhile as idle: then a new one is tried, once.
+    fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Answer, ClientError> {
+        let owner = self.nodes.as_ref().map_or(0, |nodes| nodes.owner(key));
+        let path = path_of(key);
+        let question = Question { method, body, ..Question::get(&path) };
+        if let Some(mut kept) = self.connections[owner].take() {
+            match kept.call(&question) {
+                Err(error) if error.is_of_closed_connection() && !kept.has_answered() => {}
+                answer => return self.keep(owner, kept, answer?),
+            }
+        }
+        let mut connection = Connection::open(&self.targets[owner], &self.options)?;
+        let answer = connection.call(&question)?;
+        self.keep(owner, connection, answer)
+    }
+
+    /// Keeps a connection for the next request, if its node does. One that failed is not kept.
+    fn keep(
+        &mut self,
+        owner: usize,
+        connection: Connection,
+        answer: Answer,
+    ) -> Result<Answer, ClientError> {
+        if answer.keep_alive {
+            self.connections[owner] = Some(connection);
+        }
+        Ok(answer)
+    }
+}
+
+/// The path of a key, with every byte percent-encoded that could be mistaken.
+pub(crate) fn path_of(key: &[u8]) -> String {
+    let mut path = "/v0/entity?id=".to_owned();
+    for byte in key {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                path.push(char::from(*byte));
+            }
+            _ => path += &format!("%{byte:02X}"),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A client of a node that answers so many requests on each connection in turn, then closes it;
+    /// what is left in the channel at the end are the beginnings of requests that it has read.
+    fn client_of(answers: &'static [usize]) -> (Client, std::sync::mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, seen) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for count in answers {
+                let (mut socket, _) = listener.accept().unwrap();
+                for _ in 0..*count {
+                    let mut request = [0; 4_096];
+                    let length = socket.read(&mut request).unwrap();
+                    let text = String::from_utf8_lossy(&request[..length]).into_owned();
+                    sender.send(text).unwrap();
+                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+                    socket.write_all(answer.as_bytes()).unwrap();
+                }
+            }
+        });
+        let client = Client {
+            nodes: None,
+            targets: vec![Target::parse(&url).unwrap()],
+            connections: vec![None],
+            options: ClientOptions::default(),
+        };
+        (client, seen)
+    }
+
+    /// The caller got the error, though nothing was wrong but the time since its last request.
+    #[test]
+    fn a_connection_that_was_closed_as_idle_costs_one_try_on_a_new_one() {
+        let (mut client, seen) = client_of(&[1, 2]);
+        for _ in 0..3 {
+            assert_eq!(client.get(b"key").unwrap().as_deref(), Some(&b"x"[..]));
+        }
+        assert_eq!(seen.iter().count(), 3);
+    }
+
+    #[test]
+    fn a_new_connection_that_is_closed_is_an_error() {
+        let (mut client, _seen) = client_of(&[1, 0, 1]);
+        assert!(client.get(b"key").is_ok());
+        let error = client.get(b"key").unwrap_err();
+        assert!(matches!(error, ClientError::Io(..)), "{error}");
+        assert!(client.get(b"key").is_ok(), "the next request begins anew");
+    }
+
+    #[test]
+    fn any_key_has_a_path() {
+        assert_eq!(path_of(b"a-Z_0.~"), "/v0/entity?id=a-Z_0.~");
+        assert_eq!(path_of(b"\n&=\xff %"), "/v0/entity?id=%0A%26%3D%FF%20%25");
+    }
+}

@@ -1,0 +1,92 @@
+//! The terms on which a server is asked: credentials, trust, time.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::ClientError;
+use crate::http::TlsOptions;
+
+/// The time that an answer may take, unless asked otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The terms of a client. Those of [`ClientOptions::default`] are: no credentials, the system's
+/// authorities, 30 seconds.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The account that asks.
+    pub credentials: Credentials,
+    /// The authorities that vouch for a server at an `https` URL.
+    pub tls: TlsOptions,
+    /// The time for which a server may be silent before and while it answers.
+    pub patience: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        let (credentials, tls) = (Credentials::None, TlsOptions::default());
+        ClientOptions { credentials, tls, patience: PATIENCE }
+    }
+}
+
+/// The proof of an account. Its secret shows in no message.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Credentials {
+    /// None: of a server without accounts.
+    #[default]
+    None,
+    /// A token.
+    Token(String),
+    /// A name and its password.
+    Password {
+        /// The name, without a colon.
+        name: String,
+        /// The password.
+        password: String,
+    },
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Credentials::None => f.write_str("None"),
+            Credentials::Token(_) => f.write_str("Token"),
+            Credentials::Password { name, .. } => write!(f, "Password of {name}"),
+        }
+    }
+}
+
+impl Credentials {
+    /// The header line of a request, with its end; empty without credentials.
+    pub(crate) fn header_line(&self) -> Result<String, ClientError> {
+        let value = match self {
+            Credentials::None => return Ok(String::new()),
+            Credentials::Token(token) => format!("Bearer {token}"),
+            Credentials::Password { name, password } => {
+                format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+            }
+        };
+        if value.bytes().any(|byte| byte.is_ascii_control()) {
+            let text = "a token with control characters cannot be sent".to_owned();
+            return Err(ClientError::Credentials(text));
+        }
+        Ok(format!("Authorization: {value}\r\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_sent_and_not_shown() {
+        let token = Credentials::Token("pt_1".into());
+        assert_eq!(token.header_line().unwrap(), "Authorization: Bearer pt_1\r\n");
+        let ada = Credentials::Password { name: "ada".into(), password: "pt_1".into() };
+        assert_eq!(ada.header_line().unwrap(), "Authorization: Basic YWRhOnB0XzE=\r\n");
+        assert_eq!(format!("{token:?}, {ada:?}"), "Token, Password of ada");
+        assert!(Credentials::Token("pt_1\r\nX: y".into()).header_line().is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! The nodes of a cluster, as one of them lists them.
+
+use std::time::Duration;
+
+use pellucid_topology::{NodeList, NodeUrl};
+
+use crate::connection::{Answer, Connection};
+use crate::error::ClientError;
+use crate::http::{Question, Target};
+use crate::options::ClientOptions;
+
+/// The nodes that the one at `url` knows, itself among them: one alone if it is in no cluster.
+///
+/// # Errors
+/// If it cannot be asked, or does not answer as a Pellucid node does.
+pub fn topology(url: &str) -> Result<NodeList, ClientError> {
+    topology_within(url, ClientOptions::default().patience)
+}
+
+/// As [`topology`], for whom an answer may take so long.
+///
+/// # Errors
+/// As [`topology`].
+pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, ClientError> {
+    let node = NodeUrl::parse(url)?;
+    let options = ClientOptions { patience, ..ClientOptions::default() };
+    let mut connection = Connection::open(&Target::parse(node.as_str())?, &options)?;
+    let nodes = nodes_known_to(&mut connection)?;
+    if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
+}
+
+/// The nodes of the cluster that the server of this connection is in; none if it is in no cluster.
+pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>, ClientError> {
+    let answer = connection.call(&Question::get("/v0/cluster"))?.accepted(200)?;
+    nodes_of(&answer)
+}
+
+fn nodes_of(answer: &Answer) -> Result<Vec<NodeUrl>, ClientError> {
+    let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
+    let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
+    let nodes = page["nodes"].as_array().ok_or_else(wrong)?;
+    let urls = nodes.iter().map(|node| {
+        let url = node["url"].as_str().ok_or_else(wrong)?;
+        Ok(NodeUrl::parse(url)?)
+    });
+    urls.collect()
+}
