@@ -63,7 +63,7 @@ crashes: build ## 500 kills of the server, and as root 100 losses of power each 
 	@scripts/crashes $(CRASHES) $${CARGO_TARGET_DIR:-target}/release/pellucid
 
 attack: ## The attack suite on the release build: nobody else waits for more than 50 ms
-	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test attacks -- --nocapture
+	PELLUCID_ATTACKS_STRICT=1 $(CARGO) test --release --locked -p pellucid --test program attacks:: -- --nocapture
 
 bench: ## Every benchmark beside its peers, and one page that begins with where we lose (some hours; QUICK=1 for short)
 	@scripts/bench
@@ -123,7 +123,7 @@ bench-documents: build ## Import, scan and query of documents beside SQLite and 
 	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- documents
 
 soak: ## The built server under mixed load, with every answer compared and flat figures (MINUTES=30)
-	PELLUCID_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) test --release --locked -p pellucid --test soak -- --nocapture
+	PELLUCID_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) test --release --locked -p pellucid --test program soak:: -- --nocapture
 
 soak-resets: ## Connections to the built server that end anywhere, beside eight that are watched (SOAK_SECONDS=1800)
-	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid --test resets -- --nocapture
+	PELLUCID_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p pellucid --test program resets:: -- --nocapture

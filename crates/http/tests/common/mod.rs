@@ -32,7 +32,7 @@ const NAMES: Names = Names {
 };
 
 /// Gates at which `/held` holds up its event loop, by the number that is its body: nobody there,
-/// somebody waits, open.
+/// somebody waits, open. No two tests of a binary have the same one.
 static GATES: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;

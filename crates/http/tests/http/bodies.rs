@@ -1,0 +1,256 @@
+//! Bodies that come in: who may send them, what they take meanwhile, and for how long.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::common::{
+    ACCOUNT_BYTES, Running, await_held, connect, listener, release, start, start_at,
+};
+use pellucid_budget::Budget;
+use pellucid_http::{Cut, Limits};
+
+/// How long a test waits for an answer that has to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn head(length: usize, headers: &str) -> String {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n")
+}
+
+/// A connection on which this was sent.
+fn sent(running: &Running, text: &str) -> TcpStream {
+    let mut socket = connect(running);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(text.as_bytes()).unwrap();
+    socket
+}
+
+/// The status of the next answer, whose beginning it reads.
+fn status(socket: &mut TcpStream) -> String {
+    let mut begin = [0; 12];
+    socket.read_exact(&mut begin).unwrap();
+    String::from_utf8_lossy(&begin[9..]).into_owned()
+}
+
+fn await_body_bytes(running: &Running, bytes: usize) {
+    while running.stats().body_bytes < bytes {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What was declared was taken, so that two silent connections kept everybody else out.
+#[test]
+fn a_body_takes_memory_as_it_arrives() {
+    let running = start(Limits { body_bytes_in_flight: 1_000_000, ..Limits::default() });
+    let _silent: Vec<_> = (0..8).map(|_| sent(&running, &head(900_000, ""))).collect();
+    let mut other = sent(&running, &(head(600_000, "") + &"x".repeat(600_000)));
+    assert_eq!(status(&mut other), "200");
+}
+
+/// A body of a declared gigabyte had eighteen hours, whatever came of it.
+#[test]
+fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
+    let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
+    let running = start(limits);
+    let mut late = [
+        sent(&running, &(head(990_000, "") + &"x".repeat(900_000))),
+        sent(
+            &running,
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\nxxxx",
+        ),
+    ];
+    for socket in &mut late {
+        assert_eq!(status(socket), "408");
+    }
+    assert_eq!(running.cuts().connections(Cut::RequestSlow), 2);
+    while running.stats().body_bytes > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_body_that_arrives_steadily_has_its_time() {
+    let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
+    let running = start(limits);
+    let mut socket = sent(&running, &head(400_000, ""));
+    for _ in 0..20 {
+        socket.write_all("x".repeat(20_000).as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&mut socket), "200");
+}
+
+#[test]
+fn one_address_does_not_take_the_memory_of_all() {
+    let limits = Limits { body_bytes_per_address: 600_000, ..Limits::default() };
+    let running = start(limits);
+    let _first = sent(&running, &(head(500_000, "") + &"x".repeat(400_000)));
+    await_body_bytes(&running, 400_000);
+    let mut second = sent(&running, &(head(500_000, "") + &"x".repeat(500_000)));
+    assert_eq!(status(&mut second), "503");
+    let elsewhere = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let elsewhere = elsewhere.unwrap();
+    elsewhere.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    elsewhere.connect(&running.address.into()).unwrap();
+    let mut third = TcpStream::from(elsewhere);
+    third.write_all((head(500_000, "") + &"x".repeat(500_000)).as_bytes()).unwrap();
+    assert_eq!(status(&mut third), "200");
+}
+
+#[test]
+fn one_account_does_not_take_the_memory_of_all() {
+    let running = start(Limits::default());
+    let headers = "x-admit: account\r\n";
+    let large = ACCOUNT_BYTES - 50_000;
+    let _first = sent(&running, &(head(large, headers) + &"x".repeat(large - 1)));
+    await_body_bytes(&running, large - 1);
+    let mut second = sent(&running, &(head(large, headers) + &"x".repeat(large)));
+    assert_eq!(status(&mut second), "503");
+    let mut other = sent(&running, &(head(large, "") + &"x".repeat(large)));
+    assert_eq!(status(&mut other), "200");
+}
+
+/// Streams of one connection counted for nothing but the sum of all.
+#[test]
+fn one_connection_does_not_take_the_memory_of_all() {
+    let limits = Limits { body_bytes_per_connection: 300_000, ..Limits::default() };
+    let running = start(limits);
+    let socket = connect(&running);
+    socket.set_nonblocking(true).unwrap();
+    let mut client = crate::common::h2_client::Client::new(socket);
+    let mut send = client.send.clone();
+    client.run(|context| send.poll_ready(context)).unwrap();
+    let request = http::Request::post("http://localhost/").body(()).unwrap();
+    let (_first, mut stream) = send.send_request(request, false).unwrap();
+    stream.send_data(bytes::Bytes::from(vec![b'x'; 250_000]), false).unwrap();
+    client.run(|_| match running.stats().body_bytes {
+        250_000.. => Poll::Ready(()),
+        _ => Poll::Pending,
+    });
+    let body = vec![b'x'; 200_000];
+    let status = |answers: Vec<Result<crate::common::h2_client::Answer, h2::Error>>| {
+        answers[0].as_ref().unwrap().0.status.as_u16()
+    };
+    assert_eq!(status(client.exchange(&[("/", &body)])), 503);
+    stream.send_reset(h2::Reason::CANCEL);
+    client.run(|_| match running.stats().body_bytes {
+        0 => Poll::Ready(()),
+        _ => Poll::Pending,
+    });
+    assert_eq!(status(client.exchange(&[("/", &body)])), 200);
+}
+
+#[test]
+fn the_memory_of_the_server_bounds_bodies_too() {
+    let memory = Budget::new(500_000);
+    let running = start(Limits { memory: memory.clone(), ..Limits::default() });
+    let _first = sent(&running, &(head(500_000, "") + &"x".repeat(400_000)));
+    await_body_bytes(&running, 400_000);
+    assert!(memory.used_bytes() >= 400_000);
+    let mut second = sent(&running, &(head(500_000, "") + &"x".repeat(500_000)));
+    assert_eq!(status(&mut second), "503");
+}
+
+/// Whoever sent any `Authorization` could have his body read.
+#[test]
+fn a_request_is_refused_by_its_head_before_anything_of_its_body() {
+    let running = start(Limits::default());
+    for headers in ["x-admit: no\r\n", "x-admit: no\r\nExpect: 100-continue\r\n"] {
+        let mut socket = sent(&running, &head(900_000, headers));
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        assert!(answer.contains("WWW-Authenticate: Basic\r\n"), "{answer}");
+    }
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nx-admit: no\r\nExpect: 100-continue\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(status(&mut sent(&running, chunked)), "401");
+    let long = head(1_000_001, "Expect: 100-continue\r\n");
+    assert_eq!(status(&mut sent(&running, &long)), "413");
+    let mut invited = sent(&running, &head(10, "Expect: 100-continue\r\n"));
+    assert_eq!(status(&mut invited), "100");
+    assert_eq!(running.stats().body_bytes, 0);
+}
+
+#[test]
+fn a_request_that_is_judged_elsewhere_is_not_read_meanwhile() {
+    let running = start(Limits::default());
+    for (how, gate, expected) in [("later", 11, "200"), ("not-later", 12, "401")] {
+        let headers = format!("x-admit: {how} {gate}\r\n");
+        let mut socket = sent(&running, &head(900_000, &headers));
+        let mut writer = socket.try_clone().unwrap();
+        await_held(gate);
+        let sending = std::thread::spawn(move || {
+            // A refused body need not be taken whole.
+            let _ = writer.write_all(&vec![b'x'; 900_000]);
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(running.stats().body_bytes, 0);
+        release(gate);
+        assert_eq!(status(&mut socket), expected);
+        sending.join().unwrap();
+    }
+}
+
+#[test]
+fn streams_are_judged_by_their_heads_too() {
+    let running = start(Limits::default());
+    let socket = connect(&running);
+    socket.set_nonblocking(true).unwrap();
+    let mut client = crate::common::h2_client::Client::new(socket);
+    let body = vec![b'x'; 200_000];
+    let mut status = |how: &str| {
+        let answers = client.exchange_with(&[("x-admit", how)], &[("/", &body)]);
+        answers[0].as_ref().unwrap().0.status.as_u16()
+    };
+    assert_eq!(status("no"), 401);
+    assert_eq!(status("yes"), 200);
+    for (how, gate, expected) in [("later", 13, 200), ("not-later", 14, 401)] {
+        let opener = std::thread::spawn(move || {
+            await_held(gate);
+            release(gate);
+        });
+        assert_eq!(status(&format!("{how} {gate}")), expected);
+        opener.join().unwrap();
+    }
+}
+
+/// A value of many bytes was held once for each client that did not take it.
+#[test]
+fn responses_that_wait_for_their_clients_have_a_bound_together() {
+    let memory = Budget::new(3_500_000);
+    let listener = listener();
+    // The kernel has to take little of it.
+    socket2::SockRef::from(&listener).set_send_buffer_size(4 * 1024).unwrap();
+    let limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let running = start_at(listener, limits, None);
+    for path in ["/large", "/held-pieces"] {
+        let get = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut slow = Vec::new();
+        let refused = (0..10).find_map(|_| {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let socket = socket.unwrap();
+            socket.set_recv_buffer_size(4 * 1024).unwrap();
+            socket.connect(&running.address.into()).unwrap();
+            let mut socket = TcpStream::from(socket);
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.write_all(get.as_bytes()).unwrap();
+            let status = status(&mut socket);
+            slow.push(socket);
+            (status != "200").then_some(status)
+        });
+        assert_eq!(refused.as_deref(), Some("503"), "{path}");
+        assert!(memory.used_bytes() > 0 && memory.used_bytes() <= memory.bytes_max());
+        drop(slow);
+        while memory.used_bytes() > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut after = sent(&running, &get);
+        assert_eq!(status(&mut after), "200", "{path}");
+        drop(after);
+        while memory.used_bytes() > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

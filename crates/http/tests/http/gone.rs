@@ -1,0 +1,276 @@
+//! Clients that are gone while their requests are handed over, and what is still on its way to
+//! those that are not.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::common::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers, post, read_frame,
+};
+use crate::common::tls_client::{certificates, client_config, client_of};
+use crate::common::{Running, await_that, connect, gone, listener, start, start_at, start_with};
+use pellucid_account::{Phase, Record};
+use pellucid_http::{Ending, HALF_CLOSE_GRACE, Limits};
+use socket2::SockRef;
+
+fn request(path: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+fn await_gone(number: usize) {
+    await_that(|| gone(number) > 0, || format!("client {number} is not known to be gone"));
+}
+
+fn await_in_flight(running: &Running, count: usize) {
+    running.until("the requests are in flight", |stats| stats.requests_in_flight == count);
+}
+
+fn reset(socket: &TcpStream) {
+    SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// Time that a client lets its response wait before it goes.
+const STALL: Duration = Duration::from_millis(300);
+
+/// The records of so many requests, in their order.
+fn records(running: &Running, count: usize) -> Vec<Record> {
+    let recent = || running.account.recent(600, 1_000).records;
+    await_that(|| recent().len() >= count, || format!("{} of {count}", recent().len()));
+    let mut records = recent();
+    assert_eq!(records.len(), count);
+    records.sort_by_key(|record| record.facts.request);
+    records
+}
+
+/// The only request so far ended like that, in a phase that lasted at least as long as the stall.
+fn assert_ended(running: &Running, ending: Ending, phase: Phase) {
+    let record = records(running, 1).remove(0);
+    assert_eq!(record.facts.outcome, 1 + ending as u8, "{ending:?}: {record:?}");
+    let clock = running.account.clock();
+    let total_ns = clock.nanoseconds(record.total_ticks());
+    let phase_ns = clock.nanoseconds(record.phase_ticks(phase));
+    assert!(u128::from(phase_ns) >= STALL.as_nanos(), "{phase:?} has {phase_ns} of {total_ns} ns");
+}
+
+/// Reads the first bytes of a response, and lets the rest wait.
+fn stall(socket: &mut TcpStream) {
+    socket.read_exact(&mut [0; 100]).unwrap();
+    std::thread::sleep(STALL + Duration::from_millis(50));
+}
+
+/// It ended where its head was made: after some microseconds, and well.
+#[test]
+fn a_response_that_its_client_leaves_ends_in_the_account_when_that_goes() {
+    for (path, phase, is_reset) in [
+        ("/endless", Phase::Encode, true),
+        ("/endless", Phase::Encode, false),
+        ("/large", Phase::Write, true),
+        ("/large", Phase::Write, false),
+    ] {
+        let listener = listener();
+        SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
+        let running = start_at(listener, Limits::default(), None);
+        let mut socket = connect(&running);
+        SockRef::from(&socket).set_recv_buffer_size(4_096).unwrap();
+        socket.write_all(request(path, "").as_bytes()).unwrap();
+        stall(&mut socket);
+        if is_reset {
+            reset(&socket);
+        }
+        drop(socket);
+        assert_ended(&running, Ending::ClientGone, phase);
+    }
+}
+
+#[test]
+fn a_stream_that_its_client_leaves_ends_in_the_account_when_that_goes() {
+    for goes in [Shutdown::Both, Shutdown::Read] {
+        let running = start(Limits::default());
+        let mut socket = connect(&running);
+        let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
+        socket.write_all(&[greeting(), ask].concat()).unwrap();
+        stall(&mut socket);
+        match goes {
+            Shutdown::Both => reset(&socket),
+            _ => socket.write_all(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).unwrap(),
+        }
+        let socket = (goes == Shutdown::Read).then_some(socket);
+        assert_ended(&running, Ending::ClientGone, Phase::Encode);
+        drop(socket);
+    }
+}
+
+#[test]
+fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    bytes.extend(frame(HEADERS, END_HEADERS, 1, &post("/watched")));
+    bytes.extend(frame(DATA, END_STREAM, 1, b"5"));
+    socket.write_all(&bytes).unwrap();
+    await_in_flight(&running, 1);
+    socket.write_all(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).unwrap();
+    await_gone(5);
+    assert_eq!(records(&running, 1)[0].facts.outcome, 1 + Ending::ClientGone as u8);
+    let mut socket = connect(&running);
+    socket.write_all(request("/watched", "6").as_bytes()).unwrap();
+    await_in_flight(&running, 1);
+    reset(&socket);
+    drop(socket);
+    await_gone(6);
+    let ended = records(&running, 2);
+    assert_eq!(ended[1].facts.outcome, 1 + Ending::ClientGone as u8, "{ended:?}");
+}
+
+#[test]
+fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
+    let limits = Limits { exchange: STALL, ..Limits::default() };
+    for protocol in ["http/1.1", "h2"] {
+        let running = start(limits.clone());
+        let mut socket = connect(&running);
+        let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
+        match protocol {
+            "h2" => socket.write_all(&[greeting(), ask].concat()).unwrap(),
+            _ => socket.write_all(request("/endless", "").as_bytes()).unwrap(),
+        }
+        assert_ended(&running, Ending::TimedOut, Phase::Encode);
+    }
+}
+
+#[test]
+fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(request("/broken", "").as_bytes()).unwrap();
+    socket.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(records(&running, 1)[0].facts.outcome, 1 + Ending::Failed as u8);
+}
+
+#[test]
+fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
+    let mut running = start(Limits { stop: STALL, ..Limits::default() });
+    let mut socket = connect(&running);
+    socket.write_all(request("/waiting", "").as_bytes()).unwrap();
+    await_in_flight(&running, 1);
+    running.server.take().unwrap().stop().unwrap();
+    assert_ended(&running, Ending::Cut, Phase::Encode);
+}
+
+/// Nobody looked at its connection until there was an answer.
+#[test]
+fn a_client_that_resets_its_connection_is_gone_at_once() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(request("/watched", "0").as_bytes()).unwrap();
+    await_in_flight(&running, 1);
+    reset(&socket);
+    let begun = Instant::now();
+    drop(socket);
+    await_gone(0);
+    assert!(begun.elapsed() < HALF_CLOSE_GRACE, "a reset leaves no doubt");
+    running.until("nothing is left", |stats| {
+        stats.connections_open == 0 && stats.requests_in_flight == 0
+    });
+}
+
+#[test]
+fn a_client_that_resets_its_connection_in_tls_is_gone() {
+    let running = start_with(Limits::default(), Some(certificates("first")));
+    let mut client = client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
+    client.write_all(request("/watched", "1").as_bytes()).unwrap();
+    client.flush().unwrap();
+    await_in_flight(&running, 1);
+    reset(&client.sock);
+    drop(client);
+    await_gone(1);
+}
+
+/// What it looks like when a client exits, or when it waits for its answer.
+#[test]
+fn a_client_that_sends_no_more_is_gone_after_a_while_and_answered_nevertheless() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let begun = Instant::now();
+    socket.write_all(request("/watched", "2").as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202 ") && answer.ends_with("\r\n\r\ngone"), "{answer}");
+    assert!(begun.elapsed() >= HALF_CLOSE_GRACE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    for (stream, number) in [(1, b"3"), (3, b"4")] {
+        bytes.extend(frame(HEADERS, END_HEADERS, stream, &post("/watched")));
+        bytes.extend(frame(DATA, END_STREAM, stream, number));
+    }
+    socket.write_all(&bytes).unwrap();
+    await_in_flight(&running, 2);
+    socket.write_all(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).unwrap();
+    await_gone(3);
+    await_in_flight(&running, 1);
+    assert_eq!(gone(4), 0, "the other stream goes on");
+    socket.shutdown(Shutdown::Write).unwrap();
+    await_gone(4);
+    while read_frame(&mut socket).is_some() {}
+    running.until("nothing is left", |stats| {
+        stats.connections_open == 0 && stats.requests_in_flight == 0
+    });
+}
+
+/// A stream that had nothing to send kept its connection for ever.
+#[test]
+fn a_stream_that_waits_ends_with_its_connection() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(request("/waiting", "").as_bytes()).unwrap();
+    await_in_flight(&running, 1);
+    reset(&socket);
+    drop(socket);
+    running.until("nothing is left", |stats| {
+        stats.connections_open == 0 && stats.requests_in_flight == 0
+    });
+}
+
+/// It overtook what the client had not taken yet, which was lost; in TLS the process ended.
+#[test]
+fn an_answer_from_elsewhere_waits_for_those_before_it() {
+    for tls in [false, true] {
+        let listener = listener();
+        SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
+        let running = start_at(listener, Limits::default(), tls.then(|| certificates("first")));
+        // More than the kernel takes, and less than the limit at which the second is not begun.
+        let body = "x".repeat(240_000);
+        let text = request("/", &body) + &request("/later", "behind it");
+        let mut answer = Vec::new();
+        let is_whole = |answer: &[u8]| answer.ends_with(b"\r\n\r\nbehind it");
+        let mut take = |stream: &mut dyn Read| {
+            // The second answer is there by then, and the first is not out.
+            std::thread::sleep(Duration::from_millis(200));
+            let mut piece = [0; 16 * 1024];
+            while !is_whole(&answer) {
+                let count = stream.read(&mut piece).unwrap();
+                assert!(count > 0, "cut after {} bytes", answer.len());
+                answer.extend_from_slice(&piece[..count]);
+            }
+        };
+        if tls {
+            let mut client = client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
+            client.write_all(text.as_bytes()).unwrap();
+            client.flush().unwrap();
+            take(&mut client);
+        } else {
+            let mut socket = connect(&running);
+            socket.write_all(text.as_bytes()).unwrap();
+            take(&mut socket);
+        }
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.contains(&format!("\r\n\r\n{body}HTTP/1.1 202 ")), "TLS: {tls}");
+    }
+}

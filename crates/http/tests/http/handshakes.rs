@@ -1,0 +1,93 @@
+//! Crowds of new TLS clients: those who are connected are served between their handshakes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::common::tls_client::{Client, certificates, client_config, client_of};
+use crate::common::{Running, await_held, connect, release, start_single_with};
+use pellucid_http::HANDSHAKES_PER_TURN_MAX;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
+/// New clients that come at once.
+const CROWD: usize = 500;
+/// Gates at which the loop is held: before it hears of the crowd, and within the request that it is
+/// asked meanwhile.
+const BEFORE: usize = 8;
+const WITHIN: usize = 9;
+
+/// Has a client that is connected ask the loop to wait at a gate.
+fn ask_to_hold(client: &mut Client, gate: usize) {
+    let body = gate.to_string();
+    let text =
+        format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    client.write_all(text.as_bytes()).unwrap();
+}
+
+fn await_answer(client: &mut Client) {
+    let mut begin = [0; 12];
+    client.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
+    // What is left of it comes in the same record.
+    let _ = client.read(&mut [0; 1024]).unwrap();
+}
+
+/// A client whose first flight is out.
+fn greet(running: &Running) -> TcpStream {
+    let config = client_config("first", rustls::ALL_VERSIONS);
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = ClientConnection::new(config, name).unwrap();
+    let mut socket = connect(running);
+    session.write_tls(&mut socket).unwrap();
+    socket
+}
+
+fn is_answered(socket: &TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    match socket.peek(&mut [0]) {
+        Ok(count) => count > 0,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            false
+        }
+    }
+}
+
+/// All handshakes went before whoever asked after them.
+#[test]
+fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
+    let running = start_single_with(Some(certificates("first")));
+    let connected = || client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
+    let (mut holder, mut other) = (connected(), connected());
+    for client in [&mut holder, &mut other] {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        await_answer(client);
+    }
+    let silent: Vec<TcpStream> = (0..CROWD).map(|_| connect(&running)).collect();
+    while running.stats().connections_open < CROWD + 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(silent);
+    while running.stats().connections_open > 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ask_to_hold(&mut holder, BEFORE);
+    await_held(BEFORE);
+    // While the loop stands still, the crowd comes, and then one who is connected asks.
+    let crowd: Vec<TcpStream> = (0..CROWD).map(|_| greet(&running)).collect();
+    ask_to_hold(&mut other, WITHIN);
+    release(BEFORE);
+    await_held(WITHIN);
+    let answered = crowd.iter().filter(|socket| is_answered(socket)).count();
+    release(WITHIN);
+    await_answer(&mut holder);
+    await_answer(&mut other);
+    assert!(answered <= 8 * HANDSHAKES_PER_TURN_MAX, "{answered} handshakes went before");
+    // And the crowd is served, too.
+    for socket in &crowd {
+        while !is_answered(socket) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

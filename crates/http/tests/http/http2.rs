@@ -1,0 +1,401 @@
+//! HTTP/2 as clients meet it: the `h2` crate's client, and frames by hand where a client would not
+//! misbehave.
+
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::common::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE,
+    frame, greeting, headers, long_header, read_frame,
+};
+use crate::common::h2_client::Client;
+use crate::common::{Running, await_held, connect, release, start, start_single};
+use pellucid_http::Limits;
+
+/// Codes of errors (RFC 9113, section 7).
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+fn client(running: &Running) -> Client<TcpStream> {
+    let socket = connect(running);
+    socket.set_nonblocking(true).unwrap();
+    Client::new(socket)
+}
+
+/// The code of the GOAWAY that ends the connection.
+fn goaway(socket: &mut TcpStream) -> Option<u32> {
+    while let Some((kind, _, payload)) = read_frame(socket) {
+        if kind == GOAWAY {
+            return Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+    }
+    None
+}
+
+/// It was told in HTTP/1.1, which is a frame of four megabytes to a client of HTTP/2.
+#[test]
+fn a_beginning_that_is_none_is_told_in_frames_and_later_lines_in_text() {
+    let running = start(Limits::default());
+    let line = b"INVALID CONNECTION PREFACE\r\n\r\n";
+    let mut socket = connect(&running);
+    socket.write_all(line).unwrap();
+    let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+    assert_eq!((kind, stream, &payload[..8]), (GOAWAY, 0, &[0, 0, 0, 0, 0, 0, 0, 1][..]));
+    assert!(payload.ends_with(b"nor the beginning of HTTP/2"));
+    assert!(read_frame(&mut socket).is_none());
+    let mut socket = connect(&running);
+    socket.write_all(&[b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &line[..]].concat()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.contains("HTTP/1.1 400 ") && text.ends_with("nor the beginning of HTTP/2\n"));
+}
+
+#[test]
+fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let large = vec![b'x'; 900_000];
+    let requests: Vec<(&str, &[u8])> = (0..40)
+        .flat_map(|_| [("/", &b"short"[..]), ("/later", b"handed over"), ("/", b"")])
+        .chain([("/", &large[..]), ("/pieces", b""), ("/later", &large)])
+        .collect();
+    let answers = client.exchange(&requests);
+    for ((path, sent), answer) in requests.iter().zip(answers) {
+        let (parts, body) = answer.unwrap();
+        assert_eq!(parts.status, if *path == "/later" { 202 } else { 200 });
+        assert!(parts.headers.contains_key("date") && !parts.headers.contains_key("connection"));
+        if *path == "/pieces" {
+            assert_eq!(body.len(), 40 * 50_000);
+        } else {
+            assert_eq!(&body, sent);
+        }
+    }
+    drop(client);
+    let account = running.account.snapshot(None);
+    assert_eq!(account.operations[0].count, 123, "each stream is a request of its own");
+    for phase in ["receive", "parse", "execute", "encode", "write"] {
+        let phases = &account.operations[0].phases;
+        let found = phases.iter().find(|measured| measured.name == phase);
+        assert!(found.is_some_and(|found| found.distribution.count > 0), "{phase} is missing");
+    }
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+}
+
+#[test]
+fn a_broken_body_is_an_error_and_the_connection_goes_on() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    assert!(client.exchange(&[("/broken", b"")])[0].is_err());
+    assert!(client.exchange(&[("/", b"after it")])[0].is_ok());
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_and_its_neighbours_are_not() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let too_large = vec![b'x'; 1_000_001];
+    let answers = client.exchange(&[("/", &too_large), ("/", b"beside it")]);
+    let statuses: Vec<_> =
+        answers.iter().map(|answer| answer.as_ref().unwrap().0.status.as_u16()).collect();
+    assert_eq!(statuses, [413, 200]);
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+}
+
+#[test]
+fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
+    let running = start(Limits { requests_in_flight: 0, ..Limits::default() });
+    let answer = client(&running).exchange(&[("/", b"")]).remove(0).unwrap();
+    assert_eq!(answer.0.status, 503);
+    assert_eq!(answer.0.headers["retry-after"], "1");
+}
+
+#[test]
+fn a_request_in_http_1_may_ask_to_go_on_in_http_2() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let ask = "GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+               Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
+    socket.write_all(ask.as_bytes()).unwrap();
+    let mut switching = vec![0; 71];
+    socket.read_exact(&mut switching).unwrap();
+    assert!(switching.starts_with(b"HTTP/1.1 101 ") && switching.ends_with(b"\r\n\r\n"));
+    socket.write_all(&greeting()).unwrap();
+    let mut body_bytes = 0;
+    while body_bytes < 60_000 {
+        let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+        assert_ne!(kind, GOAWAY);
+        if kind == DATA {
+            assert_eq!(stream, 1, "the request is the first stream");
+            body_bytes += payload.len();
+        }
+    }
+    let more = frame(HEADERS, END_STREAM | END_HEADERS, 3, &headers("/"));
+    socket.write_all(&more).unwrap();
+    while read_frame(&mut socket).unwrap().1 != 3 {}
+}
+
+#[test]
+fn the_preface_may_come_byte_by_byte_and_other_beginnings_are_no_preface() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.set_nodelay(true).unwrap();
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/"));
+    for byte in [greeting(), request].concat() {
+        socket.write_all(&[byte]).unwrap();
+    }
+    while read_frame(&mut socket).unwrap().0 != HEADERS {}
+    let mut socket = connect(&running);
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nXX").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 505"), "{answer}");
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused() {
+    let running = start(Limits { streams: 4, ..Limits::default() });
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    for number in 0..6 {
+        // Without an end, so that all stay open.
+        bytes.extend(frame(HEADERS, END_HEADERS, 2 * number + 1, &headers("/")));
+    }
+    socket.write_all(&bytes).unwrap();
+    let mut refused = Vec::new();
+    while refused.len() < 2 {
+        let (kind, stream, payload) = read_frame(&mut socket).unwrap();
+        if kind == RST_STREAM {
+            assert_eq!(payload, REFUSED_STREAM.to_be_bytes());
+            refused.push(stream);
+        }
+    }
+    assert_eq!(refused, [9, 11]);
+}
+
+#[test]
+fn a_client_that_opens_streams_to_reset_them_is_told_to_calm_down() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut bytes = greeting();
+    for number in 0..200_u32 {
+        let stream = 2 * number + 1;
+        bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, stream, &headers("/later")));
+        bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    socket.write_all(&bytes).unwrap();
+    assert_eq!(goaway(&mut socket), Some(ENHANCE_YOUR_CALM));
+}
+
+#[test]
+fn a_client_that_only_keeps_us_busy_is_told_to_calm_down() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let mut writer = socket.try_clone().unwrap();
+    let thread = std::thread::spawn(move || {
+        let pings = frame(PING, 0, 0, &[0; 8]).repeat(1_000);
+        let greeted = writer.write_all(&greeting());
+        // It is cut off in between.
+        let _ = greeted.and_then(|()| (0..40).try_for_each(|_| writer.write_all(&pings)));
+    });
+    assert_eq!(goaway(&mut socket), Some(ENHANCE_YOUR_CALM));
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_is_no_frame_ends_the_connection() {
+    let running = start(Limits::default());
+    for bytes in [
+        [PREFACE, &[0xff; 100]].concat(),
+        [greeting(), frame(DATA, 0, 1, b"of no stream")].concat(),
+        [greeting(), frame(HEADERS, END_HEADERS, 1, &[0xff; 30])].concat(),
+    ] {
+        let mut socket = connect(&running);
+        socket.write_all(&bytes).unwrap();
+        assert!(goaway(&mut socket).is_some_and(|code| code != 0));
+    }
+}
+
+#[test]
+fn bodies_are_compressed_for_those_who_ask() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let (short, long, longer) = (vec![b'a'; 100], vec![b'b'; 10_000], vec![b'c'; 300_000]);
+    let requests = [("/", &short[..]), ("/", &long), ("/", &longer)];
+    let answers = client.exchange_with(&[("accept-encoding", "gzip")], &requests);
+    for (answer, (_, body)) in answers.into_iter().zip(requests) {
+        let (parts, received) = answer.unwrap();
+        let coding = parts.headers.get("content-encoding").map(|value| value.to_str().unwrap());
+        if body.len() < 4_096 {
+            assert_eq!((coding, &received[..]), (None, body));
+            continue;
+        }
+        assert_eq!((coding, received.len() < body.len() / 10), (Some("gzip"), true));
+        assert_eq!(parts.headers["vary"], "Accept-Encoding");
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&received[..]).read_to_end(&mut plain).unwrap();
+        assert!(plain == body);
+    }
+}
+
+#[test]
+fn a_response_that_nobody_takes_is_given_up() {
+    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/pieces"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    let mut taken = 0;
+    loop {
+        match read_frame(&mut socket).unwrap() {
+            (DATA, 1, payload) => taken += payload.len(),
+            (RST_STREAM, 1, _) => break,
+            _ => {}
+        }
+    }
+    assert_eq!(taken, 65_535, "what the window allowed");
+    assert_eq!(running.server.as_ref().unwrap().gauge().stats().requests_in_flight, 0);
+}
+
+/// Where more waited for windows than a connection may hold, a window that opened was noticed last
+/// and nothing was sent for it: if no other frame followed, the response stalled until it was cut.
+#[test]
+fn a_window_that_opens_is_used_at_once_however_much_waits() {
+    let running = start(Limits { exchange: Duration::from_secs(2), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/large"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    let mut taken = 0;
+    for windows in 1..=4 {
+        while taken < windows * 65_535 {
+            match read_frame(&mut socket).unwrap() {
+                (DATA, 1, payload) => taken += payload.len(),
+                (RST_STREAM, 1, _) => panic!("cut after {taken} bytes"),
+                _ => {}
+            }
+        }
+        let window = 65_535_u32.to_be_bytes();
+        let opened = [0, 1].map(|stream| frame(WINDOW_UPDATE, 0, stream, &window));
+        socket.write_all(&opened.concat()).unwrap();
+    }
+}
+
+#[test]
+fn a_request_that_does_not_come_to_its_end_is_refused() {
+    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
+    let mut socket = connect(&running);
+    let request = frame(HEADERS, END_HEADERS, 1, &headers("/"));
+    socket.write_all(&[greeting(), request].concat()).unwrap();
+    while read_frame(&mut socket).unwrap().0 != HEADERS {}
+    // The account is closed when the answer is written, a moment after it is there.
+    let refused = || {
+        let operations = running.account.snapshot(None).operations;
+        operations.first().map(|first| first.operation.clone())
+    };
+    let found = (0..6_000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        refused()
+    });
+    assert_eq!(found.as_deref(), Some("refused"));
+}
+
+#[test]
+fn a_stop_lets_streams_in_flight_finish() {
+    let mut running = start(Limits::default());
+    let gauge = running.server.as_ref().unwrap().gauge();
+    let mut client = client(&running);
+    let server = running.server.take().unwrap();
+    let stop = std::thread::spawn(move || {
+        while gauge.stats().requests_in_flight == 0 {
+            std::thread::yield_now();
+        }
+        server.stop().unwrap();
+    });
+    let (parts, body) = client.exchange(&[("/later", b"still answered")]).remove(0).unwrap();
+    assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"still answered"[..]));
+    client.until_closed();
+    stop.join().unwrap();
+}
+
+/// A connection whose loop is busy until the returned one is dropped: what others send meanwhile is
+/// found together.
+fn busy(running: &Running, gate: usize) -> TcpStream {
+    let mut socket = connect(running);
+    let length = gate.to_string().len();
+    let text = format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{gate}");
+    socket.write_all(text.as_bytes()).unwrap();
+    await_held(gate);
+    socket
+}
+
+/// The end was not looked for behind what began the connection, which stayed for five minutes.
+#[test]
+fn an_end_that_comes_with_the_first_bytes_is_noticed() {
+    let running = start_single();
+    let (holder, mut clients) = (busy(&running, 7), Vec::new());
+    for bytes in [greeting(), PREFACE[..7].to_vec(), b"GET / HT".to_vec(), Vec::new()] {
+        let mut socket = connect(&running);
+        socket.write_all(&bytes).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        // The client stays, so that nothing but the end is there to be noticed.
+        clients.push(socket);
+    }
+    release(7);
+    running.until("all but one are gone", |stats| {
+        stats.connections_ever == 5 && stats.connections_open == 1
+    });
+    drop(holder);
+}
+
+/// What did not fit into the first read waited until the client sent more.
+#[test]
+fn more_than_one_read_may_come_at_once() {
+    let running = start_single();
+    let _holder = busy(&running, 10);
+    let mut socket = connect(&running);
+    let block = [headers("/"), long_header("x-long", 12_000)].concat();
+    let mut bytes = greeting();
+    for number in 0..8 {
+        bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block));
+    }
+    socket.write_all(&bytes).unwrap();
+    release(10);
+    let mut answered = 0;
+    while answered < 8 {
+        let (kind, _, _) = read_frame(&mut socket).unwrap();
+        answered += u32::from(kind == HEADERS);
+    }
+}
+
+/// Each left its place among the requests in flight taken: after 4,096 of them, all were refused.
+#[test]
+fn a_connection_that_ends_amid_its_streams_leaves_no_request_in_flight() {
+    let running = start(Limits::default());
+    let waiting = |number| frame(HEADERS, END_STREAM | END_HEADERS, number, &headers("/waiting"));
+    for ending in [&b""[..], &frame(DATA, 0, 0, b"of no stream"), &[0xff; 100]] {
+        let mut socket = connect(&running);
+        socket.write_all(&[greeting(), waiting(1), waiting(3)].concat()).unwrap();
+        running.until("both are in flight", |stats| stats.requests_in_flight == 2);
+        socket.write_all(ending).unwrap();
+        if ending.is_empty() {
+            drop(socket);
+        } else {
+            assert!(goaway(&mut socket).is_some_and(|code| code != 0));
+        }
+        running.until("none is in flight", |stats| stats.requests_in_flight == 0);
+    }
+}
+
+/// It has no path, which services rely upon.
+#[test]
+fn connect_is_refused() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let mut send = client.send.clone();
+    client.run(|context| send.poll_ready(context)).unwrap();
+    let request = http::Request::builder().method("CONNECT").uri("a:80").body(()).unwrap();
+    let (response, _body) = send.send_request(request, false).unwrap();
+    let mut response = std::pin::pin!(response);
+    let answer = client.run(|context| response.as_mut().poll(context)).unwrap();
+    assert_eq!(answer.status(), 400);
+}

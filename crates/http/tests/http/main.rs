@@ -1,0 +1,18 @@
+//! The transport as clients see it, with a service that is made for the tests.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bodies;
+mod gone;
+mod handshakes;
+mod http2;
+mod panics;
+mod parts;
+mod resets;
+mod slow_readers;
+mod tls;
+mod together;
+mod transport;
+mod unix;

@@ -1,0 +1,170 @@
+//! What of a request's phases is cryptography and compression, as its record has it.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use crate::common::h2_client;
+use crate::common::tls_client::{certificates, client_config_for, client_of};
+use crate::common::{Running, connect, start, start_with};
+use pellucid_account::{Record, TRANSPORT_PARTS, TransportPart};
+use pellucid_http::Limits;
+
+use TransportPart::{Compress, Decrypt, Encrypt};
+
+/// Bodies from this length on are compressed.
+const FROM: usize = 1_000;
+
+fn limits() -> Limits {
+    Limits { compressed_from_bytes: FROM, ..Limits::default() }
+}
+
+fn post(path: &str, body: &[u8], headers: &str) -> Vec<u8> {
+    let length = body.len();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// Reads as many responses as are expected, each of which ends with `end`.
+fn read_until(client: &mut impl Read, end: &[u8], times: usize) {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while all.windows(end.len()).filter(|window| *window == end).count() < times {
+        let count = client.read(&mut buffer).unwrap();
+        assert!(count > 0, "the server has closed the connection");
+        all.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// The records of so many requests, in their order; each part within its phase.
+fn records(running: &Running, count: usize) -> Vec<Record> {
+    let begun = Instant::now();
+    loop {
+        let mut records = running.account.recent(60, 1_000).records;
+        if records.len() >= count {
+            assert_eq!(records.len(), count);
+            records.sort_by_key(|record| record.facts.request);
+            for record in &records {
+                for part in TRANSPORT_PARTS {
+                    assert!(record.transport_ticks(part) <= record.phase_ticks(part.phase()));
+                }
+            }
+            return records;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} of {count}", records.len());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Which parts a request had, in the order of [`TRANSPORT_PARTS`].
+fn occurred(record: &Record) -> [bool; 3] {
+    TRANSPORT_PARTS.map(|part| record.transport_ticks(part) > 0)
+}
+
+/// What the short form of parts in records may take from such a sum, or add to it.
+fn rounding_ns(sum_ns: u64) -> u64 {
+    sum_ns / 1_000 + 200
+}
+
+fn sum_ns(running: &Running, records: &[Record], part: TransportPart) -> u64 {
+    let clock = running.account.clock();
+    records.iter().map(|record| clock.nanoseconds(record.transport_ticks(part))).sum()
+}
+
+#[test]
+fn each_request_over_tls_has_its_own_cryptography() {
+    let running = start_with(limits(), Some(certificates("first")));
+    let config = client_config_for("first", rustls::ALL_VERSIONS, &["http/1.1"]);
+    let mut client = client_of(&running, &config);
+    let large = [vec![b'x'; 700_000], b"end".to_vec()].concat();
+    for body in [b"the end", b"the end", b"the end", &large[..], b"the end"] {
+        client.write_all(&post("/", body, "")).unwrap();
+        read_until(&mut client, b"end", 1);
+    }
+    client.write_all(&post("/later", b"the end", "")).unwrap();
+    read_until(&mut client, b"end", 1);
+    let records = records(&running, 6);
+    // The first request may have come with the end of the handshake, to which its time counts then.
+    for record in &records[1..] {
+        assert_eq!(occurred(record), [true, false, true], "{record:?}");
+    }
+    for part in [Decrypt, Encrypt] {
+        // Any of them may have waited for a processor meanwhile, which only adds.
+        let least = records.iter().map(|record| record.transport_ticks(part)).min();
+        assert!(Some(records[3].transport_ticks(part)) > least, "the large one");
+    }
+    // One after the other, they share nothing, and nothing is counted twice.
+    let tls = running.server.as_ref().unwrap().gauge().stats().tls;
+    assert!(sum_ns(&running, &records, Decrypt) <= tls.decrypt_ns + rounding_ns(tls.decrypt_ns));
+    let encrypted_ns = sum_ns(&running, &records, Encrypt);
+    assert!(encrypted_ns.abs_diff(tls.encrypt_ns) <= rounding_ns(tls.encrypt_ns));
+}
+
+/// Requests that are read together are decrypted by one call and encrypted by one, which lies in
+/// the phases of both.
+#[test]
+fn requests_of_one_read_share_what_it_took() {
+    let running = start_with(limits(), Some(certificates("first")));
+    let config = client_config_for("first", rustls::ALL_VERSIONS, &["http/1.1"]);
+    let mut client = client_of(&running, &config);
+    client.write_all(&post("/", b"the end", "")).unwrap();
+    read_until(&mut client, b"end", 1);
+    client.write_all(&[post("/", b"the end", ""), post("/", b"the end", "")].concat()).unwrap();
+    read_until(&mut client, b"end", 2);
+    let records = records(&running, 3);
+    let [_, first, second] = &records[..] else { panic!("three were asked for") };
+    for part in [Decrypt, Encrypt] {
+        assert!(first.transport_ticks(part) > 0);
+        assert_eq!(first.transport_ticks(part), second.transport_ticks(part));
+    }
+}
+
+#[test]
+fn each_stream_over_tls_has_its_own_cryptography() {
+    let running = start_with(limits(), Some(certificates("first")));
+    let config = client_config_for("first", rustls::ALL_VERSIONS, &["h2"]);
+    let mut client = client_of(&running, &config);
+    while client.conn.is_handshaking() {
+        client.conn.complete_io(&mut client.sock).unwrap();
+    }
+    client.sock.set_nonblocking(true).unwrap();
+    let mut client = h2_client::Client::new(client);
+    let large = vec![b'x'; 300_000];
+    let asked: [(&str, &[u8]); 5] =
+        [("/", b"first"), ("/", b"short"), ("/", b""), ("/", &large), ("/later", b"short")];
+    for request in asked {
+        assert!(client.exchange(&[request])[0].is_ok());
+    }
+    let coded = client.exchange_with(&[("accept-encoding", "gzip")], &[("/", &large[..20_000])]);
+    assert!(coded[0].as_ref().unwrap().1.len() < 2_000);
+    let records = records(&running, 6);
+    for record in &records[1..5] {
+        assert_eq!(occurred(record), [true, false, true], "{record:?}");
+    }
+    assert_eq!(occurred(&records[5]), [true; 3]);
+}
+
+#[test]
+fn what_is_compressed_says_how_long_it_took() {
+    let running = start(limits());
+    let mut client = connect(&running);
+    let body = b"the same words again and again, ".repeat(1_000);
+    let (accepts, end) = ("Accept-Encoding: gzip\r\n", b"0\r\n\r\n");
+    // In one piece: its end is known by its length alone, so the next answer tells that it came.
+    client.write_all(&post("/", &body, accepts)).unwrap();
+    client.write_all(&post("/", &body.repeat(20), accepts)).unwrap();
+    read_until(&mut client, end, 1);
+    client.write_all(&post("/", &body[..FROM - 1], accepts)).unwrap();
+    client.write_all(&post("/", &[&body[..], b"end"].concat(), "")).unwrap();
+    read_until(&mut client, b"end", 1);
+    let records = records(&running, 4);
+    let compressed: Vec<bool> =
+        records.iter().map(|record| record.transport_ticks(Compress) > 0).collect();
+    assert_eq!(compressed, [true, true, false, false]);
+    let all_ns = running.server.as_ref().unwrap().gauge().stats().compression.compress_ns;
+    assert!(sum_ns(&running, &records, Compress).abs_diff(all_ns) <= rounding_ns(all_ns));
+    assert!(records.iter().all(|record| !occurred(record)[0] && !occurred(record)[2]));
+    let snapshot = running.account.snapshot(None);
+    let account = &snapshot.operations[0];
+    assert_eq!(account.transport_part_of("encode").unwrap().distribution.count, 2);
+    assert_eq!(account.transport_parts.len(), 1);
+}

@@ -1,0 +1,128 @@
+//! Clients that take their responses, but hardly: each takes something all the time, so that no
+//! limit for standing still ever cuts it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::frames::{
+    END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
+    read_frame,
+};
+use crate::common::{Running, listener, start, start_at};
+use pellucid_http::{Cut, CutFigures, Limits};
+use socket2::{Domain, SockRef, Socket, Type};
+
+/// Buffers of the kernel's on both sides: what they hold nobody waits for.
+const KERNEL_BYTES: usize = 4 * 1024;
+/// How long a client goes on that is not cut, as it was before there was a least rate.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Nobody can take this much, so whoever lets a response wait is too slow after a second.
+fn strict() -> Limits {
+    Limits {
+        exchange: Duration::from_secs(1),
+        response_bytes_per_second: u64::MAX,
+        ..Limits::default()
+    }
+}
+
+/// A connection between small buffers.
+fn connect_narrow(running: &Running) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(KERNEL_BYTES).unwrap();
+    socket.connect(&running.address.into()).unwrap();
+    let socket = TcpStream::from(socket);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Those that took too little. A machine that stands still for a second makes them take nothing.
+fn connections_cut(cuts: &CutFigures) -> u64 {
+    cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled)
+}
+
+#[test]
+fn a_client_that_takes_a_response_in_morsels_is_cut_and_counted() {
+    let listener = listener();
+    SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
+    let running = start_at(listener, strict(), None);
+    let mut socket = connect_narrow(&running);
+    socket.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (begun, mut morsel) = (Instant::now(), [0; 512]);
+    // The end may be a reset, as not all was read.
+    while let Ok(1..) = socket.read(&mut morsel) {
+        assert!(begun.elapsed() < PATIENCE, "it was never cut");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stats = running.server.as_ref().unwrap().gauge().stats();
+    assert_eq!(connections_cut(&stats.cuts), 1, "{:?}", stats.cuts);
+    assert_eq!((stats.connections_open, stats.requests_in_flight), (0, 0));
+}
+
+#[test]
+fn the_same_client_has_its_response_where_that_is_enough() {
+    let listener = listener();
+    SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
+    let limits = Limits { response_bytes_per_second: 1, ..Limits::default() };
+    let running = start_at(listener, limits, None);
+    let mut socket = connect_narrow(&running);
+    socket.write_all(b"GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let (mut whole, mut morsel) = (Vec::new(), [0; 4 * 1024]);
+    while let count @ 1.. = socket.read(&mut morsel).unwrap() {
+        whole.extend_from_slice(&morsel[..count]);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(whole.ends_with(b"0\r\n\r\n"), "{} bytes", whole.len());
+    assert_eq!(connections_cut(&running.cuts()), 0);
+}
+
+/// The code of an error: CANCEL.
+const CANCEL: u32 = 8;
+
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &headers(path))
+}
+
+/// Reads until there is a frame of this kind and stream; gives back its payload.
+fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "no frame of type {kind} came");
+        let (found, of, payload) = read_frame(socket).unwrap();
+        if (found, of) == (kind, stream) {
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_goes_on() {
+    let running = start(strict());
+    let mut socket = crate::common::connect(&running);
+    socket.write_all(&[greeting(), get(1, "/endless")].concat()).unwrap();
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let opener = std::thread::spawn({
+        let (mut socket, is_cut) = (socket.try_clone().unwrap(), Arc::clone(&is_cut));
+        move || {
+            let byte = 1_u32.to_be_bytes();
+            let both = [frame(WINDOW_UPDATE, 0, 0, &byte), frame(WINDOW_UPDATE, 0, 1, &byte)];
+            while !is_cut.load(Ordering::Relaxed) {
+                socket.write_all(&both.concat()).unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+    let code = await_frame(&mut socket, RST_STREAM, 1);
+    is_cut.store(true, Ordering::Relaxed);
+    opener.join().unwrap();
+    assert_eq!(code, CANCEL.to_be_bytes());
+    let cuts = running.cuts();
+    assert_eq!(cuts.streams(Cut::ResponseSlow) + cuts.streams(Cut::ResponseStalled), 1);
+    assert_eq!(connections_cut(&cuts), 0);
+    socket.write_all(&get(3, "/")).unwrap();
+    let head = await_frame(&mut socket, HEADERS, 3);
+    assert_eq!(head[0], 0x88, "`:status: 200` of the static table");
+}

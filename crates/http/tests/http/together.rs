@@ -1,0 +1,170 @@
+//! Connections that become readable in one wake-up: they are read one after the other, and answered
+//! afterwards.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use crate::common::{Running, await_held, connect, release, start_single};
+
+/// More than are read before the first of them is answered.
+const CONNECTIONS: usize = 3 * pellucid_http::AHEAD_CONNECTIONS_MAX + 1;
+
+fn request(path: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+}
+
+/// Has the only event loop held up at `gate`, and `send` called meanwhile: all that it sends is
+/// then found in one wake-up. Connections are known to the loop by then, and to speak HTTP/1.1.
+fn while_held_up(
+    running: &Running,
+    gate: usize,
+    sockets: &mut [TcpStream],
+    send: impl FnOnce(&mut [TcpStream]),
+) {
+    for socket in sockets.iter_mut() {
+        socket.set_nodelay(true).unwrap();
+        socket.write_all(request("/", "", "first").as_bytes()).unwrap();
+        read_answer(socket, "first");
+    }
+    let mut held = connect(running);
+    let text = request("/held", "Connection: close\r\n", &gate.to_string());
+    held.write_all(text.as_bytes()).unwrap();
+    await_held(gate);
+    send(sockets);
+    release(gate);
+    held.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Reads up to a body that ends with `body`.
+fn read_answer(socket: &mut TcpStream, body: &str) {
+    let (mut answer, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+    while !answer.ends_with(body.as_bytes()) {
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&piece[..count]);
+    }
+    let text = String::from_utf8_lossy(&answer);
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+#[test]
+fn all_are_answered_each_with_its_own() {
+    let running = start_single();
+    let mut sockets: Vec<_> = (0..CONNECTIONS).map(|_| connect(&running)).collect();
+    while_held_up(&running, 0, &mut sockets, |sockets| {
+        for (number, socket) in sockets.iter_mut().enumerate() {
+            socket.write_all(request("/", "", &format!("body {number}.")).as_bytes()).unwrap();
+        }
+    });
+    for (number, socket) in sockets.iter_mut().enumerate() {
+        read_answer(socket, &format!("body {number}."));
+    }
+}
+
+/// Halves of requests, several of them, more than there is room for, streams, and ends of
+/// connections, side by side.
+#[test]
+fn whatever_they_send_is_dealt_with_as_if_they_were_alone() {
+    let running = start_single();
+    let mut sockets: Vec<_> = (0..CONNECTIONS).map(|_| connect(&running)).collect();
+    let long = "l".repeat(30_000) + "end";
+    let whole = request("/", "", "whole");
+    let (half, rest) = whole.split_at(whole.len() / 2);
+    while_held_up(&running, 1, &mut sockets, |sockets| {
+        for (number, socket) in sockets.iter_mut().enumerate() {
+            let text = match number % 6 {
+                0 => half.to_owned(),
+                1 => whole.clone() + &request("/", "", "and one more"),
+                2 => request("/", "", &long),
+                3 => request("/pieces", "Connection: close\r\n", ""),
+                4 => request("/", "Connection: close\r\n", "last"),
+                _ => whole.clone(),
+            };
+            socket.write_all(text.as_bytes()).unwrap();
+            if number % 6 == 5 {
+                socket.shutdown(Shutdown::Write).unwrap();
+            }
+        }
+    });
+    for (number, socket) in sockets.iter_mut().enumerate() {
+        match number % 6 {
+            0 => {
+                socket.write_all(rest.as_bytes()).unwrap();
+                read_answer(socket, "whole");
+            }
+            1 => read_answer(socket, "and one more"),
+            2 => read_answer(socket, &long),
+            ends => {
+                let mut answer = String::new();
+                socket.read_to_string(&mut answer).unwrap();
+                let end = ["\r\n0\r\n\r\n", "last", "whole"][ends - 3];
+                assert!(answer.ends_with(end), "{number}: {answer:.200}");
+            }
+        }
+    }
+}
+
+/// What waits for what was read beside it has that in its account, and the phases still add up.
+#[test]
+fn waiting_for_others_of_the_wake_up_is_queue() {
+    let running = start_single();
+    let mut sockets: Vec<_> = (0..4).map(|_| connect(&running)).collect();
+    while_held_up(&running, 2, &mut sockets, |sockets| {
+        // All but one of them hold the loop up.
+        for (number, socket) in sockets.iter_mut().enumerate() {
+            let path = if number == 2 { "/" } else { "/slow" };
+            socket.write_all(request(path, "", "done").as_bytes()).unwrap();
+        }
+    });
+    sockets.iter_mut().for_each(|socket| read_answer(socket, "done"));
+    let snapshot = running.account.snapshot(None);
+    let operation = &snapshot.operations[0];
+    let phase = |name: &str| {
+        let named = operation.phases.iter().find(|phase| phase.name == name).unwrap();
+        &named.distribution
+    };
+    // Whichever was read first, the last waited for at least two that took 100 ms each.
+    assert!(phase("queue").max_ns >= 200_000_000, "{:?}", phase("queue"));
+    assert!(phase("unaccounted").max_ns < 1_000_000, "{:?}", phase("unaccounted"));
+    assert!(phase("parse").max_ns < phase("queue").max_ns / 2, "{:?}", phase("parse"));
+}
+
+/// How many requests links were settled for together: of those that were ready in one wake-up, and
+/// of the two that came while these were answered.
+fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
+    let running = start_single();
+    let mut sockets: Vec<_> = (0..ready + 2).map(|_| connect(&running)).collect();
+    while_held_up(&running, gates[0], &mut sockets, |sockets| {
+        let held = request("/held-put-by", "", &gates[1].to_string());
+        sockets[0].write_all(held.as_bytes()).unwrap();
+        for socket in &mut sockets[1..ready] {
+            socket.write_all(request("/put-by", "", "").as_bytes()).unwrap();
+        }
+    });
+    await_held(gates[1]);
+    for socket in &mut sockets[ready..] {
+        socket.write_all(request("/put-by", "", "").as_bytes()).unwrap();
+    }
+    release(gates[1]);
+    [0, ready].map(|index| {
+        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+        while !answer.ends_with(b" together") {
+            let count = sockets[index].read(&mut piece).unwrap();
+            assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&piece[..count]);
+        }
+        let text = String::from_utf8(answer).unwrap();
+        text.rsplit_once("\r\n").unwrap().1.to_owned()
+    })
+}
+
+/// A frame for a peer costs both sides the same whether it is sent for one request or for twenty:
+/// a loop that has much to do looks for more before it sends one. One with little does not wait.
+#[test]
+fn links_of_a_busy_loop_send_what_came_meanwhile_as_well() {
+    let enough = pellucid_http::LINK_LOOK_READY_MIN;
+    let all = format!("{} together", enough + 2);
+    assert_eq!(settled_together(enough, [3, 4]), [all.clone(), all]);
+    assert_eq!(settled_together(enough - 1, [5, 6]), ["7 together", "2 together"]);
+}

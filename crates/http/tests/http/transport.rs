@@ -1,0 +1,289 @@
+//! The transport as its clients meet it, over real sockets, with a service made for the purpose.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::common::{Running, connect, start};
+use pellucid_http::{Cut, Limits};
+use socket2::{Domain, Socket, Type};
+
+/// Sends all of `text`, and gives back all that comes until the server closes.
+fn exchange(running: &Running, text: &[u8]) -> String {
+    let mut socket = connect(running);
+    socket.write_all(text).unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn statuses(answer: &str) -> Vec<&str> {
+    answer.match_indices("HTTP/1.1 ").map(|(at, _)| &answer[at + 9..at + 12]).collect()
+}
+
+fn request(path: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_also_across_hand_overs() {
+    let running = start(Limits::default());
+    let text = [
+        request("/", "", "one"),
+        request("/later", "", "two"),
+        request("/", "", "three"),
+        request("/later", "", "four"),
+        request("/", "Connection: close\r\n", "five"),
+    ];
+    let answer = exchange(&running, text.concat().as_bytes());
+    assert_eq!(statuses(&answer), ["200", "202", "200", "202", "200"]);
+    let places: Vec<_> =
+        ["one", "two", "three", "four", "five"].iter().map(|body| answer.find(body)).collect();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{answer}");
+    let snapshot = running.account.snapshot(None);
+    assert_eq!(snapshot.operations[0].count, 5);
+}
+
+/// Their events come while nothing is read from the connection, and no further ones follow.
+#[test]
+fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.set_nodelay(true).unwrap();
+    socket.write_all(request("/later", "", "one").as_bytes()).unwrap();
+    for body in ["two", "three"] {
+        std::thread::sleep(Duration::from_millis(5));
+        socket.write_all(request("/", "", body).as_bytes()).unwrap();
+    }
+    let mut answer = String::new();
+    socket.shutdown(std::net::Shutdown::Write).unwrap();
+    socket.read_to_string(&mut answer).unwrap();
+    assert_eq!(statuses(&answer), ["202", "200", "200"], "{answer}");
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.set_nodelay(true).unwrap();
+    for byte in request("/", "Connection: close\r\n", "slowly").as_bytes() {
+        socket.write_all(&[*byte]).unwrap();
+    }
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\nslowly"), "{answer}");
+}
+
+#[test]
+fn large_bodies_and_chunked_ones_arrive_whole() {
+    let running = start(Limits::default());
+    let body = "x".repeat(900_000);
+    let answer = exchange(&running, request("/", "Connection: close\r\n", &body).as_bytes());
+    assert!(answer.ends_with(&body));
+    let chunked = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nabc\r\n{:x}\r\n{body}\r\n0\r\n\r\n{}",
+        body.len(),
+        request("/", "Connection: close\r\n", "after")
+    );
+    let answer = exchange(&running, chunked.as_bytes());
+    assert_eq!(statuses(&answer), ["200", "200"]);
+    assert!(answer.contains(&format!("\r\n\r\nabc{body}HTTP/1.1")) && answer.ends_with("after"));
+}
+
+#[test]
+fn many_pipelined_requests_pass_the_limit_of_unsent_output() {
+    let running = start(Limits::default());
+    let body = "y".repeat(20_000);
+    let text = request("/", "", &body).repeat(200) + &request("/", "Connection: close\r\n", "end");
+    let mut socket = connect(&running);
+    let mut writer = socket.try_clone().unwrap();
+    let thread = std::thread::spawn(move || writer.write_all(text.as_bytes()).unwrap());
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).unwrap();
+    thread.join().unwrap();
+    assert_eq!(statuses(&String::from_utf8_lossy(&answer)).len(), 201);
+}
+
+#[test]
+fn streamed_bodies_are_chunked_and_a_broken_one_is_cut() {
+    let running = start(Limits::default());
+    let whole = exchange(&running, request("/pieces", "Connection: close\r\n", "").as_bytes());
+    assert!(whole.contains("Transfer-Encoding: chunked") && whole.ends_with("0\r\n\r\n"));
+    assert!(whole.len() > 40 * 50_000);
+    let broken = exchange(&running, request("/broken", "", "").as_bytes());
+    assert!(!broken.ends_with("0\r\n\r\n"), "the client must not take it for the whole");
+    let old = exchange(&running, b"GET /pieces HTTP/1.0\r\n\r\n");
+    assert!(old.contains("Connection: close") && !old.contains("chunked"));
+    assert!(old.len() > 40 * 50_000);
+}
+
+#[test]
+fn a_stream_waits_for_its_reader_without_holding_memory() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(request("/pieces", "Connection: close\r\n", "").as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut other = connect(&running);
+    other.write_all(request("/", "Connection: close\r\n", "beside it").as_bytes()).unwrap();
+    let mut answer = String::new();
+    other.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("beside it"));
+    let mut whole = Vec::new();
+    socket.read_to_end(&mut whole).unwrap();
+    assert!(whole.ends_with(b"0\r\n\r\n"));
+}
+
+#[test]
+fn what_cannot_be_trusted_is_refused_and_the_connection_closed() {
+    let running = start(Limits::default());
+    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nLong: {}\r\n\r\n", "a".repeat(20_000));
+    let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(20_000));
+    for (text, status) in [
+        ("nonsense\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\n\r\n", "400"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", "400"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000001\r\n\r\n", "413"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nF4241\r\n", "413"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "501"),
+        ("GET / HTTP/9.9\r\nHost: a\r\n\r\n", "505"),
+        (long.as_str(), "431"),
+        (target.as_str(), "414"),
+    ] {
+        let both = format!("{text}{}", request("/", "", "never answered"));
+        let answer = exchange(&running, both.as_bytes());
+        assert_eq!(statuses(&answer), [status], "{text:.80} got {answer}");
+        assert!(answer.contains("Connection: close\r\n"));
+    }
+    let snapshot = running.account.snapshot(None);
+    assert_eq!(snapshot.operations[0].operation, "refused");
+    assert_eq!(snapshot.operations[0].count, 10);
+}
+
+#[test]
+fn a_client_that_expects_to_be_asked_is_asked() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\
+                Connection: close\r\n\r\n";
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut asked = [0; 25];
+    socket.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    socket.write_all(b"body").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("body"));
+}
+
+#[test]
+fn slow_writers_and_idle_connections_are_cut() {
+    let limits = Limits {
+        exchange: Duration::from_millis(300),
+        idle: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    let running = start(limits);
+    assert_eq!(statuses(&exchange(&running, b"GET / HTTP/1.1\r\nHos")), ["408"]);
+    assert_eq!(exchange(&running, b""), "", "an idle connection is closed without a word");
+    let cuts = running.cuts();
+    assert_eq!((cuts.connections(Cut::RequestSlow), cuts.connections(Cut::Idle)), (1, 1));
+    assert_eq!(cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled), 0);
+}
+
+#[test]
+fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
+    let running = start(Limits { requests_in_flight: 0, ..Limits::default() });
+    let text = request("/", "", "one") + &request("/", "Connection: close\r\n", "two");
+    let answer = exchange(&running, text.as_bytes());
+    assert_eq!(statuses(&answer), ["503", "503"]);
+    assert!(answer.contains("Retry-After: 1\r\n"));
+}
+
+#[test]
+fn the_budget_for_bodies_bounds_them_all_together() {
+    let running = start(Limits { body_bytes_in_flight: 500_000, ..Limits::default() });
+    let mut first = connect(&running);
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n";
+    first.write_all(head.as_bytes()).unwrap();
+    first.write_all("z".repeat(300_000).as_bytes()).unwrap();
+    while running.stats().body_bytes < 300_000 {
+        std::thread::yield_now();
+    }
+    let second = exchange(&running, (head.to_owned() + &"z".repeat(400_000)).as_bytes());
+    assert_eq!(statuses(&second), ["503"]);
+    first.write_all("z".repeat(100_000).as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed() {
+    let running = start(Limits { connections: 1, ..Limits::default() });
+    let mut first = connect(&running);
+    first.write_all(request("/", "", "x").as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).unwrap();
+    let mut second = connect(&running);
+    let mut rest = Vec::new();
+    // The kernel may report the close as a reset; either way nothing is answered.
+    let _ = second.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    assert_eq!(running.cuts().refused(Cut::Full), 1);
+}
+
+/// One address could have all connections.
+#[test]
+fn connections_of_one_address_beyond_its_limit_are_closed() {
+    let running = start(Limits { connections_of_loopback: 2, ..Limits::default() });
+    let is_served = |socket: &mut TcpStream| {
+        // One that is closed may be reset while it is written to.
+        let _ = socket.write_all(request("/", "", "x").as_bytes());
+        socket.read(&mut [0; 12]).is_ok_and(|count| count > 0)
+    };
+    let (mut first, mut second) = (connect(&running), connect(&running));
+    assert!(is_served(&mut first) && is_served(&mut second));
+    assert!(!is_served(&mut connect(&running)));
+    assert_eq!(running.cuts().refused(Cut::Address), 1);
+    let elsewhere = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    elsewhere.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    elsewhere.connect(&running.address.into()).unwrap();
+    assert!(is_served(&mut TcpStream::from(elsewhere)), "others have their places");
+    drop(first);
+    while running.stats().connections_open > 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    while !is_served(&mut connect(&running)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_stop_lets_requests_in_flight_finish() {
+    let mut running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(request("/later", "", "still answered").as_bytes()).unwrap();
+    let gauge = running.server.as_ref().unwrap().gauge();
+    while gauge.stats().requests_in_flight == 0 {
+        std::thread::yield_now();
+    }
+    running.server.take().unwrap().stop().unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("still answered"), "{answer}");
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_nothing_behind() {
+    let running = start(Limits::default());
+    for path in ["/pieces", "/later", "/"] {
+        let mut socket = connect(&running);
+        socket.write_all(request(path, "", "gone").as_bytes()).unwrap();
+    }
+    running.until("nothing is there", |stats| {
+        stats.connections_ever == 3 && stats.connections_open == 0 && stats.requests_in_flight == 0
+    });
+}

@@ -1,0 +1,134 @@
+//! Unix sockets as clients meet them, beside TCP.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::tls_client::{certificates, client_config, client_of};
+use crate::common::{Running, connect, start_at_both};
+use pellucid_http::{Cut, Limits};
+use tempfile::TempDir;
+
+/// Bytes of the body of `/pieces`.
+const PIECES_BYTES: usize = 40 * 50_000;
+
+fn dial(path: &Path) -> UnixStream {
+    let socket = UnixStream::connect(path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+fn post(path: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n\
+         {body}"
+    )
+}
+
+/// All that comes back for these bytes until the connection ends, whatever carries it.
+fn answers(mut socket: impl Read + Write, sent: &str) -> String {
+    socket.write_all(sent.as_bytes()).unwrap();
+    let mut answers = String::new();
+    socket.read_to_string(&mut answers).unwrap();
+    answers
+}
+
+fn start(folder: &TempDir, limits: Limits) -> Running {
+    start_at_both(&folder.path().join("socket"), limits, None)
+}
+
+#[test]
+fn requests_are_answered_as_over_tcp() {
+    let folder = TempDir::new().unwrap();
+    let running = start(&folder, Limits::default());
+    let path = folder.path().join("socket");
+    let large = "0123456789".repeat(90_000);
+    let sent = [
+        post("/", "", "one"),
+        post("/later", "", "two"),
+        post("/", "", &large),
+        post("/pieces", "Connection: close\r\n", ""),
+    ];
+    for answers in
+        [answers(dial(&path), &sent.concat()), answers(connect(&running), &sent.concat())]
+    {
+        assert!(answers.contains("\r\n\r\none") && answers.contains("\r\n\r\ntwo"));
+        assert!(answers.contains(&large) && answers.len() > large.len() + PIECES_BYTES);
+        assert!(answers.ends_with("0\r\n\r\n"));
+    }
+    let mut socket = dial(&path);
+    socket.write_all(post("/later", "", "half closed").as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    assert!(answers(socket, "").ends_with("half closed"), "who ends first still has its answer");
+}
+
+#[test]
+fn http2_is_spoken_too() {
+    let folder = TempDir::new().unwrap();
+    let _running = start(&folder, Limits::default());
+    let socket = dial(&folder.path().join("socket"));
+    socket.set_nonblocking(true).unwrap();
+    let mut client = crate::common::h2_client::Client::new(socket);
+    let large = vec![b'x'; 300_000];
+    let answers = client.exchange(&[("/", b"short"), ("/", &large), ("/pieces", b"")]);
+    let lengths: Vec<_> = answers.iter().map(|answer| answer.as_ref().unwrap().1.len()).collect();
+    assert_eq!(lengths, [5, 300_000, PIECES_BYTES]);
+}
+
+#[test]
+fn a_listener_with_tls_speaks_it_over_tcp_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("socket");
+    let running = start_at_both(&path, Limits::default(), Some(certificates("first")));
+    let sent = post("/", "Connection: close\r\n", "as it is");
+    assert!(answers(dial(&path), &sent).ends_with("as it is"));
+    assert!(answers(connect(&running), &sent).contains("use https://"));
+    let config = client_config("first", rustls::ALL_VERSIONS);
+    assert!(answers(client_of(&running, &config), &sent).ends_with("as it is"));
+}
+
+#[test]
+fn connections_are_bounded_apart_from_those_of_tcp() {
+    let folder = TempDir::new().unwrap();
+    let running = start(&folder, Limits { connections_of_loopback: 1, ..Limits::default() });
+    let path = folder.path().join("socket");
+    let sent = post("/", "Connection: close\r\n", "x");
+    let mut held = dial(&path);
+    held.write_all(post("/", "", "x").as_bytes()).unwrap();
+    held.read_exact(&mut [0; 12]).unwrap();
+    // One that is closed may be reset before it is written to.
+    let mut refused = dial(&path);
+    let _ = refused.write_all(sent.as_bytes());
+    let mut rest = Vec::new();
+    let _ = refused.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    assert_eq!(running.cuts().refused(Cut::Address), 1);
+    assert!(answers(connect(&running), &sent).ends_with('x'));
+}
+
+#[test]
+fn a_client_that_is_gone_is_forgotten() {
+    let folder = TempDir::new().unwrap();
+    let running = start(&folder, Limits::default());
+    let path = folder.path().join("socket");
+    for target in ["/", "/pieces", "/waiting", "/later"] {
+        dial(&path).write_all(post(target, "", "x").as_bytes()).unwrap();
+    }
+    dial(&path).write_all(b"POST / HTTP/1.1\r\nHost: loc").unwrap();
+    running.until("nobody is left", |stats| stats.connections_ever == 5);
+    running.until("nobody is left", |stats| stats.connections_open == 0);
+    running.until("nothing is left", |stats| stats.requests_in_flight == 0);
+}
+
+#[test]
+fn the_file_goes_as_soon_as_the_server_stops() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("socket");
+    let running = start(&folder, Limits::default());
+    assert!(path.exists());
+    drop(running);
+    assert!(!path.exists());
+}

@@ -1,0 +1,87 @@
+//! The attack suite: bounded attacks on the built server, each with what has to happen. After each
+//! one, all servers live, serve, and hold no more memory than they may.
+//!
+//! With `PELLUCID_ATTACKS_STRICT=1` a watched client that waits for more than 50 ms fails the
+//! suite: for a machine that does nothing else.
+
+mod access;
+mod arena;
+mod cluster;
+mod documents;
+mod http1;
+mod http2;
+mod queries;
+mod raw;
+mod tls;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use arena::{Arena, WAIT_MAX, Watch};
+use raw::Attack;
+
+/// Attacks there are at least.
+const ATTACKS_MIN: usize = 150;
+/// Bytes of memory that a server may hold at any time: its budgets, and the engine's.
+const RESIDENT_BYTES_MAX: u64 = 3 << 30;
+/// Time that one attack may take, on a machine that is busy otherwise, too.
+const ATTACK_MAX: Duration = Duration::from_secs(60);
+
+#[test]
+fn no_attack_ends_a_server_or_fills_it_or_holds_others_up() {
+    let arena = Arena::open();
+    let attacks: Vec<Attack> = [
+        http1::attacks(),
+        http2::attacks(),
+        tls::attacks(),
+        queries::attacks(),
+        documents::attacks(),
+        access::attacks(),
+        cluster::attacks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    assert!(attacks.len() >= ATTACKS_MIN, "there are {} attacks", attacks.len());
+    let wanted = std::env::var("PELLUCID_ATTACK").unwrap_or_default();
+    let watch = Watch::begin(&arena);
+    let mut failed: Vec<&String> = Vec::new();
+    for (number, Attack { name, run }) in attacks.iter().enumerate() {
+        if !name.contains(&wanted) {
+            continue;
+        }
+        watch.attack(number);
+        println!("attack: {name}");
+        let begun = Instant::now();
+        if catch_unwind(AssertUnwindSafe(|| run(&arena))).is_err() {
+            failed.push(name);
+        }
+        assert!(begun.elapsed() < ATTACK_MAX, "{name} took {:?}", begun.elapsed());
+        after(&arena, name);
+    }
+    let mut waits = watch.end();
+    waits.sort_unstable_by(|left, right| right.cmp(left));
+    for (wait, number) in waits.iter().take(10) {
+        println!("a watched client waited for {wait:?} during: {}", attacks[*number].name);
+    }
+    if std::env::var_os("PELLUCID_ATTACKS_STRICT").is_some_and(|set| set == "1") {
+        let held_up = waits.iter().filter(|(wait, _)| *wait > WAIT_MAX).count();
+        assert_eq!(held_up, 0, "attacks held others up");
+    }
+    println!("{} attacks", attacks.len());
+    assert!(failed.is_empty(), "these did something else than they should: {failed:#?}");
+}
+
+/// Holds every server against what an attack must leave.
+fn after(arena: &Arena, name: &str) {
+    for (kind, server) in arena.servers() {
+        assert!(server.lives(), "{name}: the server `{kind}` has ended");
+        let held = server.resident_bytes();
+        assert!(held < RESIDENT_BYTES_MAX, "{name}: the server `{kind}` holds {held} bytes");
+        if kind != "secure" {
+            let status = server.client().get("/v0/status").status;
+            assert_eq!(status, 200, "{name}: the server `{kind}` does not serve");
+        }
+    }
+    assert!(tls::serves(arena), "{name}: the server `secure` does not serve");
+}

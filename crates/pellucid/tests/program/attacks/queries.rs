@@ -1,0 +1,152 @@
+//! Attacks by queries.
+
+use super::arena::Arena;
+use super::raw::Attack;
+use crate::common::costly_queries::costly_queries;
+use serde_json::{Value, json};
+
+/// Memory that an attacking query may take.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// Seconds that it may run.
+const SECONDS: f64 = 1.0;
+
+fn ask(arena: &Arena, body: &Value) -> (u16, String) {
+    let mut client = arena.open.client();
+    let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
+    let text = String::from_utf8_lossy(&answer.body);
+    (answer.status, text.chars().take(300).collect())
+}
+
+/// Whether a query may end so: with a result, refused, or ended by a limit.
+fn is_expected(status: u16) -> bool {
+    matches!(status, 201 | 400 | 404 | 409 | 410 | 413 | 500)
+}
+
+fn attack(name: &str, body: Value) -> Attack {
+    let named = name.to_owned();
+    Attack::new(format!("query: {name}"), move |arena| {
+        let begun = std::time::Instant::now();
+        let (status, text) = ask(arena, &body);
+        println!("    {status} after {:?}: {text:.120}", begun.elapsed());
+        assert!(is_expected(status), "{named}: {status} {text}");
+    })
+}
+
+fn options() -> Value {
+    json!({"maxRuntime": SECONDS})
+}
+
+pub(crate) fn attacks() -> Vec<Attack> {
+    let body =
+        |query: &str| json!({"query": query, "memoryLimit": MEMORY_BYTES, "options": options()});
+    let costly = costly_queries();
+    let queries = costly.iter().map(|(name, query)| attack(name, body(query)));
+    queries.chain(limits()).chain(binds()).chain([crowd(), gone()]).collect()
+}
+
+/// Limits that ask for more than there is.
+fn limits() -> Vec<Attack> {
+    let large = "FOR i IN 1..10000000 RETURN REPEAT(\"a\", 1000)";
+    let with = |more: Value| {
+        let mut body = json!({"query": large, "options": options()});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let rules = json!({"rules": vec!["x"; 10_000]});
+    let plans = json!({"maxNumberOfPlans": -5, "optimizer": rules, "maxRuntime": SECONDS});
+    vec![
+        attack("no limit of memory", with(json!({"memoryLimit": 0}))),
+        attack("a limit beyond all memory", with(json!({"memoryLimit": u64::MAX}))),
+        attack("a limit below zero", with(json!({"memoryLimit": -1}))),
+        attack("a batch of all", with(json!({"batchSize": 4_000_000_000_u64}))),
+        attack("a batch of nothing", with(json!({"batchSize": 0}))),
+        attack(
+            "warnings without number",
+            json!({
+                "query": "FOR i IN 1..20000000 RETURN 1 / 0",
+                "memoryLimit": 10_000_000,
+                "options": {"maxWarningCount": u64::MAX, "maxRuntime": SECONDS},
+            }),
+        ),
+        attack(
+            "no limit of time",
+            json!({"query": "FOR i IN 1..3000000 RETURN 1", "options": {"maxRuntime": 0}}),
+        ),
+        attack(
+            "a limit of time below zero",
+            json!({"query": "RETURN 1", "options": {"maxRuntime": -1}}),
+        ),
+        attack("options of noise", json!({"query": "RETURN 1", "options": [1, 2, 3]})),
+        attack("plans beyond number", with(json!({"options": plans}))),
+    ]
+}
+
+/// Bind values that are large, deep or odd.
+fn binds() -> Vec<Attack> {
+    let bound = |query: &str, value: Value| {
+        let binds = json!({"s": value});
+        json!({"query": query, "bindVars": binds, "options": options()})
+    };
+    let deep = (0..100).fold(Value::Null, |inner, _| json!([inner]));
+    let mut attacks = vec![
+        attack(
+            "a bind value of 8 MB and a costly pattern",
+            bound(r#"RETURN REGEX_SPLIT(@s, ".*[^A-Z]|[A-Z]")"#, Value::from("a".repeat(4 << 20))),
+        ),
+        attack(
+            "a bind value of many numbers",
+            bound("RETURN LENGTH(@s)", Value::from(vec![1; 1_000_000])),
+        ),
+        attack("a bind value that is deep", bound("RETURN [[[@s]]]", deep)),
+        attack("a bind value that nobody asked for", bound("RETURN 1", Value::Null)),
+        attack("a collection of words", bound("FOR d IN @@s RETURN d", Value::from("c; DROP"))),
+        attack("bind values that are no object", json!({"query": "RETURN 1", "bindVars": [1]})),
+        attack("a query that is no text", json!({"query": {"a": 1}})),
+    ];
+    let braces = format!(
+        "{{\"query\":\"RETURN LENGTH(@s)\",\"bindVars\":{{\"s\":{}{}}}}}",
+        "[".repeat(1_000_000),
+        "]".repeat(1_000_000)
+    );
+    attacks.push(Attack::new("query: a bind value of 1,000,000 brackets", move |arena| {
+        let answer = arena.open.client().call("POST", "/_api/cursor", &[], braces.as_str());
+        assert_eq!(answer.status, 400, "{}", answer.text());
+    }));
+    attacks
+}
+
+/// All workers have a query that does not end by itself; others are served, and queries again once
+/// their time is over.
+fn crowd() -> Attack {
+    Attack::new("query: 32 at once that run until their end", |arena| {
+        let query = "FOR a IN 1..1000000 FOR b IN 1..1000000 FILTER a + b < 0 RETURN 1";
+        let body = json!({"query": query, "options": options()}).to_string();
+        let clients: Vec<_> = (0..32)
+            .map(|_| {
+                let (mut client, body) = (arena.open.client(), body.clone());
+                std::thread::spawn(move || client.call("POST", "/_api/cursor", &[], body).status)
+            })
+            .collect();
+        for client in clients {
+            let status = client.join().unwrap();
+            assert!(matches!(status, 410 | 503), "{status}");
+        }
+    })
+}
+
+/// Queries whose clients are gone ran on, each for as long as it may.
+fn gone() -> Attack {
+    Attack::new("query: 32 whose clients are gone", |arena| {
+        let query = "FOR a IN 1..1000000 FOR b IN 1..1000000 FILTER a + b < 0 RETURN 1";
+        let body = json!({"query": query}).to_string();
+        let request = crate::common::request("POST", "/_api/cursor", &[], body.as_bytes());
+        for _ in 0..32 {
+            let mut socket = super::raw::connect(arena.open.address);
+            super::raw::send(&mut socket, &request);
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            super::raw::reset(socket);
+        }
+        let (status, text) = ask(arena, &json!({"query": "RETURN 7"}));
+        assert_eq!(status, 201, "{text}");
+    })
+}

@@ -1,0 +1,76 @@
+//! Bytes over sockets, as attackers send them.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::arena::Arena;
+
+/// How long an attack waits for the server's end of a connection.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An attack: its name, and what it does. It panics where the server does something else than it
+/// should.
+pub(crate) struct Attack {
+    pub(crate) name: String,
+    pub(crate) run: Box<dyn Fn(&Arena)>,
+}
+
+/// A name, and what an attack of that name does.
+pub(crate) type Named = (&'static str, fn(&Arena));
+
+impl Attack {
+    pub(crate) fn new(name: impl Into<String>, run: impl Fn(&Arena) + 'static) -> Attack {
+        Attack { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// A connection that fails after [`PATIENCE`].
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket
+}
+
+/// Sends all that the server takes.
+pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) {
+    // The server may have refused already, and closed.
+    let _ = socket.write_all(bytes);
+}
+
+/// All that comes until the server closes; a connection that it does not close fails the attack.
+pub(crate) fn until_closed(socket: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match socket.read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("the server does not close the connection: {error}"),
+    }
+}
+
+/// Closes a connection so that the other side sees a reset.
+pub(crate) fn reset(socket: TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let size = libc::socklen_t::try_from(size_of::<libc::linger>()).unwrap();
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&socket);
+    // SAFETY: the descriptor is open, and the option's value is as long as is said.
+    let set = unsafe {
+        libc::setsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            std::ptr::from_ref(&linger).cast(),
+            size,
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// The statuses of all HTTP/1.1 responses in `bytes`.
+pub(crate) fn statuses(bytes: &[u8]) -> Vec<u16> {
+    let text = String::from_utf8_lossy(bytes);
+    let heads = text.match_indices("HTTP/1.1 ");
+    heads.filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok()).collect()
+}

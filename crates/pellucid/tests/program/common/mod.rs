@@ -1,0 +1,166 @@
+//! The program itself, started as its users start it.
+
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../../server/tests/common/client.rs"]
+pub(crate) mod client;
+pub(crate) mod costly_queries;
+pub(crate) mod profiled;
+pub(crate) mod tls;
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) use client::{Client, encode, entity, request};
+
+/// How long a command may take that is expected to end, on a machine that is busy otherwise, too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The program with these arguments, and nothing of this process's environment that it listens to.
+pub(crate) fn pellucid(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pellucid"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PELLUCID_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end; one that does not end by itself fails the test.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    finish(pellucid(arguments))
+}
+
+/// As [`run`], for a command that was prepared.
+pub(crate) fn finish(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = libc::pid_t::try_from(child.id()).unwrap();
+    let (ended, is_ended) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if is_ended.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: the child is still waited for, so its number is its own.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(ended);
+    watch.join().unwrap();
+    output
+}
+
+/// The top of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// An example of a package of the workspace: beside the tests where all of it was built.
+pub(crate) fn example(package: &str, name: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().join("examples").join(name);
+    if built.exists() {
+        return Command::new(built);
+    }
+    let mut run = Command::new(env!("CARGO"));
+    run.args(["run", "-q", "--locked", "--manifest-path"]).arg(root().join("Cargo.toml"));
+    run.args(["-p", package, "--example", name]);
+    run
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The address of a server that has none of TCP.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// A running `pellucid serve`; killed if a test ends without having stopped it.
+pub(crate) struct Serving {
+    child: Child,
+    /// The first address of TCP that it listens on.
+    pub(crate) address: SocketAddr,
+}
+
+impl Serving {
+    /// Serves `data` on any free port, with further arguments.
+    pub(crate) fn start(data: &Path, arguments: &[&str]) -> Serving {
+        let data = data.to_str().unwrap();
+        let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+        command.args(arguments);
+        Serving::spawn(command)
+    }
+
+    /// Starts `command` and waits for the line that says where it listens.
+    pub(crate) fn spawn(mut command: Command) -> Serving {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on ").unwrap().trim();
+        let address = address.split_once("://").map_or(NOWHERE, |(_, at)| at.parse().unwrap());
+        Serving { child, address }
+    }
+
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A figure of its process in bytes, as `/proc/PID/status` names it.
+    pub(crate) fn memory_bytes(&self, name: &str) -> u64 {
+        memory_bytes(self.id(), name).unwrap()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Ends it as the kernel would: nothing is flushed, nothing is closed.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end.
+    pub(crate) fn signal(&self, signal: i32) {
+        let id = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    }
+
+    /// Its standard error, of a command that pipes it.
+    pub(crate) fn stderr(&mut self) -> std::process::ChildStderr {
+        self.child.stderr.take().unwrap()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub(crate) fn stop(mut self) {
+        self.signal(libc::SIGTERM);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+}
+
+/// A figure of a process's memory in bytes, such as `VmRSS`; nothing once it has ended.
+pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,114 @@
+//! Clients that mean no good, or mean well and do nothing, by the hundred and the thousand.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::common::{Serving, entity};
+use tempfile::TempDir;
+
+/// How long a test waits for the server to cut a connection.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a connection still gets until the server ends it.
+fn until_the_end(socket: &mut TcpStream) -> Vec<u8> {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    match socket.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the server does not cut the connection: {error}"),
+    }
+    bytes
+}
+
+/// Slowloris: heads and bodies that come a byte at a time, and responses that nobody reads.
+#[test]
+fn clients_that_dawdle_are_cut_while_others_are_served() {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &["--exchange-timeout", "1s"]);
+    let mut good = server.client();
+    assert_eq!(good.put(&entity("big"), vec![7; 32 << 20]).status, 201);
+    let connect = |begin: &[u8]| {
+        let mut socket = TcpStream::connect(server.address).unwrap();
+        socket.write_all(begin).unwrap();
+        socket
+    };
+    let mut heads: Vec<_> =
+        (0..100).map(|_| connect(b"GET /v0/status HTTP/1.1\r\nHost: a\r\nX")).collect();
+    let body = b"PUT /v0/entity?id=slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx";
+    let mut bodies: Vec<_> = (0..100).map(|_| connect(body)).collect();
+    let mut readers: Vec<_> =
+        (0..20).map(|_| connect(b"GET /v0/entity?id=big HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+    for _ in 0..10 {
+        for socket in heads.iter_mut().chain(&mut bodies) {
+            // One that was cut cannot be written to.
+            let _ = socket.write_all(b"y");
+        }
+        assert_eq!(good.get("/v0/status").status, 200, "neighbours are served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for socket in heads.iter_mut().chain(&mut bodies) {
+        let answer = until_the_end(socket);
+        // Where the client's last byte came after the end, the system may have dropped the answer.
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
+    }
+    while connections_open(&mut good) > 1.0 + readers.len() as f64 {
+        std::thread::yield_now();
+    }
+    // A reader that takes nothing is cut although the response is not out.
+    while connections_open(&mut good) > 1.0 {
+        assert_eq!(good.get("/v0/status").status, 200, "neighbours are served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for socket in &mut readers {
+        assert!(until_the_end(socket).len() < 32 << 20, "what was cut is not whole");
+    }
+    assert_eq!(good.get(&entity("slow")).status, 404, "half a body is no value");
+    server.stop();
+}
+
+fn connections_open(client: &mut crate::common::Client) -> f64 {
+    let page = client.get("/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix("pellucid_connections_open "));
+    line.unwrap().parse().unwrap()
+}
+
+/// Connections that do nothing: what each costs is a few KiB, and not a thread or a buffer.
+#[test]
+fn ten_thousand_idle_connections_cost_little() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    // Where the system allows fewer files, as many as it does.
+    let allowed = limit.maximum.unwrap_or(u64::MAX).saturating_sub(200);
+    let count = usize::try_from(allowed).unwrap_or(usize::MAX).min(10_000);
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &[]);
+    let mut good = server.client();
+    assert_eq!(good.put(&entity("a"), "1").status, 201);
+    let before = anonymous_bytes(&mut good);
+    let mut idle = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut socket = TcpStream::connect(server.address).unwrap();
+        socket.write_all(b"GET /v0/entity?id=a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut answer = [0; 512];
+        assert!(socket.read(&mut answer).unwrap() > 0, "each was served once");
+        idle.push(socket);
+    }
+    let each = (anonymous_bytes(&mut good) - before) / count as f64;
+    assert!(each < 4_096.0, "an idle connection takes {each:.0} bytes");
+    assert_eq!(good.get(&entity("a")).text(), "1");
+    assert_eq!(connections_open(&mut good), 1.0 + count as f64);
+    drop(idle);
+    while connections_open(&mut good) > 1.0 {
+        std::thread::yield_now();
+    }
+    server.stop();
+}
+
+fn anonymous_bytes(client: &mut crate::common::Client) -> f64 {
+    let page = client.get("/metrics");
+    let name = "pellucid_anonymous_memory_bytes ";
+    page.text().lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+}

@@ -1,0 +1,194 @@
+//! `pellucid inspect`, as an operator uses it.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::{run, text};
+use pellucid_engine::{
+    Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const KEYS: u32 = 300;
+
+/// A store with a few hundred entries, closed.
+fn store(folder: &TempDir) -> PathBuf {
+    let directory = folder.path().join("store");
+    let options = EngineOptions { segment_size_bytes: 16 << 10, ..EngineOptions::default() };
+    let engine = Engine::open(&directory, options).unwrap();
+    let table = engine.table("fruit").unwrap();
+    for number in 0..KEYS {
+        let key = format!("key {number:03}");
+        let acknowledgement = Acknowledgement::Os;
+        engine
+            .write(&[Operation::put(table, key.as_bytes(), &[b'v'; 200])], acknowledgement)
+            .unwrap();
+    }
+    engine.close().unwrap();
+    directory
+}
+
+/// Runs `inspect`; its exit code, standard output and standard error.
+fn inspect(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let directory = directory.to_str().unwrap();
+    let output = run(&[&["inspect", directory], arguments].concat());
+    let errors = text(&output.stderr).to_owned();
+    assert!(!errors.contains("panicked"), "{errors}");
+    (output.status.code().unwrap(), text(&output.stdout).to_owned(), errors)
+}
+
+fn json(directory: &Path, arguments: &[&str], code: i32) -> Value {
+    let (found, output, errors) = inspect(directory, &[arguments, &["--json"]].concat());
+    assert_eq!(found, code, "{arguments:?}: {errors}");
+    serde_json::from_str(&output).unwrap()
+}
+
+fn first_segment(directory: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(directory.join("journal")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).min().unwrap()
+}
+
+fn flip(path: &Path, offset: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[offset] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn an_intact_store_is_described_checked_and_dumped() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    let (code, output, _) = inspect(&directory, &["stat"]);
+    assert_eq!(code, 0);
+    assert!(output.contains("segments") && output.contains("tables"), "{output}");
+    let report = json(&directory, &["stat"], 0);
+    assert_eq!(report["flushed_sequence"], KEYS + 1);
+    assert!(report["segments"].as_array().unwrap().len() > 3);
+    assert_eq!(json(&directory, &["verify"], 0)["problems"], Value::Array(Vec::new()));
+    let (_, output, _) = inspect(&directory, &["verify"]);
+    assert!(output.contains("301 records") && output.contains(" 0 problems"), "{output}");
+    let (_, output, _) = inspect(&directory, &["dump"]);
+    assert_eq!(output.lines().count(), KEYS as usize);
+    assert!(output.starts_with("fruit\tkey 000\t2\t200\t"), "{output}");
+    let (_, output, _) = inspect(&directory, &["dump", "--table", "fruit", "--values", "--json"]);
+    let first: Value = serde_json::from_str(output.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["key"], &first["value"]), (&"key 000".into(), &"v".repeat(200).into()));
+    let (code, _, errors) = inspect(&directory, &["dump", "--table", "stars"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("`stars`"));
+}
+
+/// Whether they are in tables of the ledger or still in the journal only.
+#[test]
+fn tables_and_indexes_are_named_with_their_kinds() {
+    let folder = TempDir::new().unwrap();
+    let directory = folder.path().join("store");
+    let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
+    let fruit = engine.table("fruit").unwrap();
+    engine.flush().unwrap();
+    let heads = TableOptions { head_only: true, ..TableOptions::default() };
+    engine.table_with("seen", &heads).unwrap();
+    engine.index(fruit, "colour").unwrap();
+    // Of a store that is open, which may be looked at.
+    let (code, output, _) = inspect(&directory, &["stat"]);
+    assert_eq!(code, 0);
+    drop(engine);
+    for line in ["1  fruit  objects\n", "2  seen  heads\n", "3  colour  index of table 1\n"] {
+        assert!(output.contains(line), "{output}");
+    }
+    let (code, output, _) = inspect(&directory, &["verify"]);
+    assert!(code == 0 && output.contains("colour  index of table 1\n"), "{output}");
+    let report = json(&directory, &["verify"], 0);
+    assert_eq!(report["definitions"][2]["kind"], "index");
+    assert_eq!(report["definitions"][2]["index_of"], 1);
+}
+
+/// A dump left the entries of indexes out.
+#[test]
+fn a_dump_has_the_entries_of_indexes() {
+    let folder = TempDir::new().unwrap();
+    let directory = folder.path().join("store");
+    let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
+    let fruit = engine.table("fruit").unwrap();
+    let by_colour = engine.index(fruit, "colour").unwrap();
+    let red = [IndexChange::add(by_colour, b"red")];
+    let apple = Operation::put(fruit, b"apple", b"...").with_index_changes(&red);
+    engine.write(&[apple], Acknowledgement::Os).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let (code, output, _) = inspect(&directory, &["dump"]);
+    assert!(code == 0 && output.contains("fruit\tapple\tindex colour\tred\n"), "{output}");
+}
+
+#[test]
+fn a_damaged_table_is_found_and_rebuilt() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    let entries = std::fs::read_dir(directory.join("ledger")).unwrap();
+    flip(&entries.map(|entry| entry.unwrap().path()).min().unwrap(), 100);
+    let (code, _, errors) = inspect(&directory, &["verify"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("rebuild-ledger"), "{errors}");
+    assert_eq!(json(&directory, &["rebuild-ledger"], 0)["last_sequence"], KEYS + 1);
+    assert_eq!(inspect(&directory, &["verify"]).0, 0);
+}
+
+#[test]
+fn a_backup_is_made_and_restored() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    let (backup, restored) = (folder.path().join("backup"), folder.path().join("restored"));
+    let made = json(&directory, &["backup", backup.to_str().unwrap()], 0);
+    assert_eq!((&made["sequence"], &made["copied_files"]), (&(KEYS + 1).into(), &0.into()));
+    let (code, _, errors) = inspect(&directory, &["backup", backup.to_str().unwrap()]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("not empty"), "{errors}");
+    std::fs::remove_dir_all(&directory).unwrap();
+    let restore = ["restore", backup.to_str().unwrap(), "--bytes-per-second"];
+    let (code, _, errors) = inspect(&restored, &[&restore[..], &["1000"]].concat());
+    assert_eq!(code, 2);
+    assert!(errors.contains("1048576"), "{errors}");
+    let (code, output, _) = inspect(&restored, &[&restore[..], &["50000000"]].concat());
+    assert_eq!(code, 0);
+    assert!(output.contains("restored up to sequence 301"), "{output}");
+    assert_eq!(inspect(&restored, &["dump"]).1.lines().count(), KEYS as usize);
+}
+
+#[test]
+fn what_is_lost_is_named_and_the_rest_is_saved() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    flip(&first_segment(&directory), 2_000);
+    let to = folder.path().join("saved");
+    let saved = json(&directory, &["salvage", to.to_str().unwrap()], 1);
+    assert_eq!((&saved["records"], saved["lost"].as_array().unwrap().len()), (&KEYS.into(), 1));
+    assert_eq!(inspect(&to, &["verify"]).0, 0);
+    assert_eq!(inspect(&to, &["dump"]).1.lines().count(), KEYS as usize - 1);
+}
+
+#[test]
+fn wrong_usage_and_a_store_in_use_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    assert_eq!(inspect(&directory, &[]).0, 2);
+    assert_eq!(inspect(&directory, &["polish"]).0, 2);
+    let (code, _, errors) = inspect(&folder.path().join("nowhere"), &["verify"]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("nowhere"));
+    // A folder that is no store does not become one.
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert_eq!(inspect(&empty, &["dump"]).0, 1);
+    assert!(std::fs::read_dir(&empty).unwrap().next().is_none());
+    let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
+    for action in
+        [&["verify"][..], &["dump"], &["rebuild-ledger"], &["cut-tail"], &["salvage", "x"]]
+    {
+        let (code, _, errors) = inspect(&directory, action);
+        assert_eq!(code, 1, "{action:?}");
+        assert!(errors.contains("already open"), "{errors}");
+    }
+    engine.close().unwrap();
+    let help = run(&["inspect", "--help"]);
+    assert!(text(&help.stdout).contains("Example: pellucid inspect"));
+}

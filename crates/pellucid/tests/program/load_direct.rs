@@ -1,0 +1,194 @@
+//! `pellucid load --direct`: each request to the node that owns its key.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{pellucid, run, text};
+use crate::nodes::{Nodes, PATIENCE};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// PUTs and GETs of 300 keys, with bytes that have to be percent-encoded. Twice as many are put, as
+/// the generator tries the function once or more before it begins.
+const SCRIPT: &str = "
+local number = 0
+function request()
+  number = number + 1
+  local path = '/v0/entity?id=k%2F' .. (number % 300)
+  if number <= 600 then return wrk.format('PUT', path, nil, 'value') end
+  return wrk.format('GET', path)
+end
+";
+
+fn script(folder: &TempDir) -> String {
+    let path = folder.path().join("keys.lua");
+    std::fs::write(&path, SCRIPT).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn url(nodes: &Nodes) -> String {
+    format!("http://{}", nodes.nodes[0].address)
+}
+
+fn json_of(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn fails(output: &Output, code: i32, words: &[&str]) {
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    for word in words {
+        assert!(errors.contains(word), "{word}: {errors}");
+    }
+}
+
+/// Requests that a node has asked others for.
+fn forwarded(nodes: &Nodes) -> u64 {
+    let of = |node: usize| -> u64 {
+        let view = nodes.view(node);
+        let peers = view["nodes"].as_array().unwrap().iter();
+        peers.filter_map(|peer| peer["asked"].as_u64()).sum()
+    };
+    (0..nodes.nodes.len()).map(of).sum()
+}
+
+#[test]
+fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
+    let nodes = Nodes::start(3, |_| {});
+    let folder = TempDir::new().unwrap();
+    let (script, html) = (script(&folder), folder.path().join("direct.html"));
+    for rate in [&[][..], &["-R", "400"]] {
+        let flags = ["load", "--direct", "-t", "1", "-c", "6", "-d", "2s", "--json", "-s", &script];
+        let file = ["--html", html.to_str().unwrap()];
+        let document = json_of(&run(&[&flags[..], rate, &file, &[&url(&nodes)]].concat()));
+        let direct = &document["direct"];
+        let sent = direct["nodes"].as_array().unwrap();
+        let requests: Vec<u64> = sent.iter().map(|n| n["requests"].as_u64().unwrap()).collect();
+        assert_eq!((sent.len(), &direct["by_another"]), (3, &Value::from(0)), "{direct}");
+        assert!(requests.iter().all(|requests| *requests > 0), "{requests:?}");
+        let all: u64 = requests.iter().sum();
+        let answered = document["requests"].as_u64().unwrap();
+        assert!(answered > 0 && answered <= all, "{answered} of {all}");
+        assert_eq!(document["errors"]["status"], 0, "{}", document["first_error"]);
+        // Each node tells its own part of the account.
+        for node in sent {
+            assert!(nodes.list.text().contains(node["url"].as_str().unwrap()));
+            assert!(node["account"]["operation"].as_str().unwrap().starts_with("entity_"));
+        }
+        assert_eq!(forwarded(&nodes), 0);
+        let page = std::fs::read_to_string(&html).unwrap();
+        assert!(page.contains("Requests by node") && page.contains("the owner of its key"));
+    }
+    let output = run(&["load", "--direct", "-t1", "-c1", "-d1s", "-s", &script, &url(&nodes)]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("each request went to the owner of its key"), "{shown}");
+}
+
+/// Client, entry node and owner in one line: of a request that is forwarded, the way has what lies
+/// between the nodes and the parts of the owner; of one that goes to the owner it has not.
+#[test]
+fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
+    let nodes = Nodes::start(2, |_| {});
+    let path = crate::common::entity(nodes.key_of(1));
+    nodes.client(1).put(&path, b"value");
+    let target = format!("{}{path}", url(&nodes));
+    let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--json"];
+    for (more, is_forwarded) in [(&[][..], true), (&["--direct"], false)] {
+        let document = json_of(&run(&[&flags[..], more, &[&target]].concat()));
+        assert_eq!(document["errors"]["status"], 0, "{}", document["first_error"]);
+        let around = document["ways"]["around"].as_array().unwrap();
+        assert!(!around.is_empty(), "{}", document["ways"]);
+        let mut is_owner_named = false;
+        for way in around {
+            let steps = way["steps"].as_array().unwrap();
+            let ns_of = |begin: &str| -> f64 {
+                let begin = format!("server: execute, {begin}");
+                let is_it = |step: &&Value| step["name"].as_str().unwrap().starts_with(&begin);
+                steps.iter().filter(is_it).map(|step| step["ns"].as_f64().unwrap()).sum()
+            };
+            assert_eq!(ns_of("network") > 0.0, is_forwarded, "{way}");
+            // What an owner does within a microsecond is told as nothing.
+            is_owner_named |= ns_of("owner_") > 0.0;
+            let sum: f64 = steps.iter().map(|step| step["ns"].as_f64().unwrap()).sum();
+            let whole = way["response_mean_ns"].as_f64().unwrap();
+            assert!((sum - whole).abs() < whole * 0.01 + 1_000.0, "{sum} {way}");
+        }
+        assert_eq!(is_owner_named, is_forwarded, "{around:?}");
+    }
+}
+
+#[test]
+fn a_node_alone_is_the_owner_of_everything() {
+    let folder = TempDir::new().unwrap();
+    let server = crate::common::Serving::start(&folder.path().join("data"), &[]);
+    let url = format!("http://{}/v0/entity?id=a", server.address);
+    let output = run(&["load", "--direct", "--json", "-t1", "-c2", "-d1s", &url]);
+    let document = json_of(&output);
+    assert_eq!(document["direct"]["nodes"].as_array().unwrap().len(), 1, "{document}");
+}
+
+/// A node that dies costs the requests for its keys, which others answer with 504; the run goes on.
+#[test]
+fn a_node_that_dies_is_asked_by_way_of_the_others() {
+    let mut nodes = Nodes::start(3, |_| {});
+    let folder = TempDir::new().unwrap();
+    let script = script(&folder);
+    let flags = ["load", "--direct", "-t", "1", "-c", "3", "-d", "170s", "--json", "-s", &script];
+    let mut command = pellucid(&[&flags[..], &[&url(&nodes)]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let dies = nodes.nodes[2].address;
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(begun.elapsed() < 2 * PATIENCE);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let key = nodes.keys_of(2).next().unwrap();
+    assert_eq!(nodes.client(2).get(&crate::common::entity(&key)).status, 404);
+    wait_until(&|| nodes.client(2).get("/v0/entities?start=k&limit=1").text().contains("value"));
+    nodes.stop(2);
+    let unreachable = |node: usize| -> u64 {
+        let view = nodes.view(node);
+        let peers = view["nodes"].as_array().unwrap().iter();
+        peers.filter_map(|peer| peer["unreachable"].as_u64()).sum()
+    };
+    wait_until(&|| unreachable(0) + unreachable(1) > 100);
+    // SAFETY: the child was not waited for, so its number is its own.
+    unsafe { libc::kill(libc::pid_t::try_from(child.id()).unwrap(), libc::SIGINT) };
+    let document = json_of(&child.wait_with_output().unwrap());
+    assert!(document["direct"]["by_another"].as_u64().unwrap() > 0, "{}", document["direct"]);
+    assert!(document["errors"]["status"].as_u64().unwrap() > 0, "{}", document["errors"]);
+    assert!(nodes.list.text().contains(&dies.to_string()));
+}
+
+#[test]
+fn without_a_list_of_nodes_there_is_an_error_that_says_why() {
+    // What is no Pellucid node.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let _ = socket.read(&mut [0; 4_096]);
+            let _ = socket.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
+        }
+    });
+    let output = run(&["load", "--direct", "-d1s", &other]);
+    fails(&output, 1, &["--direct", "/v0/cluster", "404"]);
+    // A list with a node that is away.
+    let mut nodes = Nodes::start(2, |_| {});
+    nodes.stop(1);
+    let output = run(&["load", "--direct", "-d1s", &url(&nodes)]);
+    fails(&output, 1, &[&nodes.nodes[1].address.to_string(), "away"]);
+    for flags in [["--direct", "--http2"], ["--direct", "--no-keep-alive"]] {
+        let output = run(&[&["load"], &flags[..], &["http://127.0.0.1:1"]].concat());
+        fails(&output, 2, &["--direct"]);
+    }
+    let output = run(&["load", "--direct", "https://127.0.0.1:1"]);
+    fails(&output, 2, &["--direct", "TLS"]);
+}

@@ -1,0 +1,58 @@
+//! The program, started as its users start it: one binary for all of its tests, each file of which
+//! says what it is about.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    reason = "a test ends at the first surprise, says what it saw, and its locks are in no profile"
+)]
+
+#[path = "../../../../lab/report/tests/browser/mod.rs"]
+mod browser;
+mod common;
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../http/tests/common/endings.rs"]
+mod endings;
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../http/tests/common/frames.rs"]
+mod frames;
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../http/tests/common/h2_client.rs"]
+mod h2_client;
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../server/tests/common/nodes.rs"]
+mod nodes;
+
+#[cfg(target_os = "linux")]
+mod attacks;
+mod cli;
+mod examples;
+mod hostile;
+mod inspect;
+mod inspect_copy;
+mod kill;
+mod load;
+mod load_direct;
+mod load_ends;
+#[cfg(target_os = "linux")]
+mod load_hostile;
+mod load_report;
+#[cfg(target_os = "linux")]
+mod network_cut;
+mod operate;
+mod pages;
+#[cfg(target_os = "linux")]
+mod probes;
+mod profile;
+#[cfg(target_os = "linux")]
+mod resets;
+#[cfg(target_os = "linux")]
+mod scarce;
+#[cfg(target_os = "linux")]
+mod soak;
+mod study;
+mod study_cluster;
+mod study_entity;
+
+// For `nodes`, which is the server's tests' too.
+use common::Client;

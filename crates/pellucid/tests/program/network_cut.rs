@@ -1,0 +1,195 @@
+//! A cluster whose network is cut: three nodes as processes, each in a network namespace of its own
+//! with a cable (veth) to each of the others, and then the cables of one are pulled.
+//!
+//! It needs root and `ip`, and fails where one is missing, as there is no other way to see that
+//! packets that nobody answers cost no more than the wait.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Serving, entity};
+use pellucid_server::NodeList;
+use tempfile::TempDir;
+
+/// How long anything may take that has to come; a safety limit, not an expectation.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long nodes wait for each other, and for a sign of life.
+const WAIT: &str = "2s";
+const NODES: usize = 3;
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("`ip` cannot be started ({error}): install iproute2, or call scripts/need ip")
+    });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments:?}, which needs root: {errors}");
+}
+
+/// The namespaces of the nodes, and the cables between them. They go with the test.
+struct Network {
+    name: String,
+}
+
+impl Network {
+    fn lay() -> Network {
+        let network = Network { name: format!("pellucid{}n", std::process::id()) };
+        for node in 0..NODES {
+            ip(&["netns", "add", &network.space(node)]);
+        }
+        for node in 0..NODES {
+            let space = network.space(node);
+            ip(&["-n", &space, "link", "set", "lo", "up"]);
+            ip(&["-n", &space, "addr", "add", &format!("{}/32", address(node)), "dev", "lo"]);
+            for other in node + 1..NODES {
+                let (here, there) = (cable(node, other), cable(other, node));
+                let far = network.space(other);
+                ip(&[
+                    "-n", &space, "link", "add", &here, "type", "veth", "peer", "name", &there,
+                    "netns", &far,
+                ]);
+            }
+        }
+        for node in 0..NODES {
+            network.plug_in(node);
+        }
+        network
+    }
+
+    fn space(&self, node: usize) -> String {
+        format!("{}{node}", self.name)
+    }
+
+    /// Plugs the cables of a node in, at its side.
+    fn plug_in(&self, node: usize) {
+        let space = self.space(node);
+        for other in (0..NODES).filter(|other| *other != node) {
+            let (cable, from, to) = (cable(node, other), address(node), address(other));
+            ip(&["-n", &space, "link", "set", &cable, "up"]);
+            ip(&["-n", &space, "route", "replace", &to, "dev", &cable, "src", &from]);
+        }
+    }
+
+    /// Pulls the cables of a node at its side: the others send on, and nothing comes.
+    fn pull(&self, node: usize) {
+        for other in (0..NODES).filter(|other| *other != node) {
+            ip(&["-n", &self.space(node), "link", "set", &cable(node, other), "down"]);
+        }
+    }
+
+    /// A connection to a node from a program beside it.
+    fn client(&self, node: usize) -> Client {
+        let space = File::open(format!("/run/netns/{}", self.space(node))).unwrap();
+        let connect = move || {
+            // SAFETY: the descriptor is that of a namespace; what changes is this thread's alone.
+            let entered = unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
+            Client::connect(socket_address(node))
+        };
+        // A thread of its own, as the others stay where they are.
+        std::thread::spawn(connect).join().unwrap()
+    }
+
+    fn serve(&self, node: usize, data: &TempDir, list: &NodeList) -> Serving {
+        let (listen, space) = (socket_address(node).to_string(), self.space(node));
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &space, env!("CARGO_BIN_EXE_pellucid"), "serve"]);
+        command.args(["--data", data.path().to_str().unwrap(), "--listen", &listen]);
+        command.args(["--insecure-no-accounts", "--insecure-no-tls", "--threads", "1"]);
+        command.args(["--cluster-wait", WAIT, "--cluster-silence", WAIT]);
+        command.args(["--cluster", &list.text(), "--advertise", &format!("http://{listen}")]);
+        Serving::spawn(command)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for node in 0..NODES {
+            // One that was not made cannot be removed.
+            let _ = Command::new("ip").args(["netns", "del", &self.space(node)]).output();
+        }
+    }
+}
+
+fn address(node: usize) -> String {
+    format!("10.77.0.{}", node + 1)
+}
+
+fn socket_address(node: usize) -> SocketAddr {
+    format!("{}:8080", address(node)).parse().unwrap()
+}
+
+/// The end of a cable: interfaces have short names.
+fn cable(from: usize, to: usize) -> String {
+    format!("to{to}from{from}")
+}
+
+/// Asks until the answer has this status, which it has to have some day; until then it may be what
+/// it was, or 504.
+fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
+    let begun = Instant::now();
+    loop {
+        let answer = network.client(node).get(&entity(key));
+        if answer.status == status {
+            return answer.text().to_owned();
+        }
+        assert!(matches!(answer.status, 200 | 504), "{answer:?}");
+        assert!(begun.elapsed() < PATIENCE, "node {node}, {key}: {answer:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
+    let network = Network::lay();
+    let urls: Vec<_> = (0..NODES).map(|node| format!("http://{}", socket_address(node))).collect();
+    let list = NodeList::parse(&urls.join(",")).unwrap();
+    let folders = [(); NODES].map(|()| TempDir::new().unwrap());
+    let nodes: Vec<_> = (0..NODES).map(|node| network.serve(node, &folders[node], &list)).collect();
+    let keys: Vec<String> = (0..NODES)
+        .map(|node| {
+            let mut keys = (0..).map(|number| format!("key{number}"));
+            let is_it =
+                |key: &String| list.nodes()[list.owner(key.as_bytes())].as_str() == urls[node];
+            keys.find(is_it).unwrap()
+        })
+        .collect();
+    for (node, key) in keys.iter().enumerate() {
+        let begun = Instant::now();
+        // Until the nodes have met, it may be 504.
+        while network.client(node).call("PUT", &entity(key), &[], b"kept").status != 201 {
+            assert!(begun.elapsed() < PATIENCE);
+        }
+        for entry in 0..NODES {
+            assert_eq!(until(&network, entry, key, 200), "kept");
+        }
+    }
+    network.pull(2);
+    // Nobody says that it is gone: the first request waits, and the others are told at once.
+    for (entry, key, beyond) in [(0, 2, 2), (1, 2, 2), (2, 0, 0), (2, 1, 1)] {
+        let what = until(&network, entry, &keys[key], 504);
+        assert!(what.contains(&urls[beyond]), "{what}");
+        assert_eq!(network.client(entry).call("PUT", &entity(&keys[key]), &[], b"x").status, 504);
+    }
+    // Each side serves what it has, reads and writes.
+    for (entry, key) in [(0, 0), (1, 1), (2, 2)] {
+        assert_eq!(network.client(entry).get(&entity(&keys[key])).text(), "kept");
+        let put = network.client(entry).call("PUT", &entity(&keys[key]), &[], b"kept");
+        assert_eq!(put.status, 201);
+    }
+    for (entry, key) in [(0, 1), (1, 0)] {
+        assert_eq!(until(&network, entry, &keys[key], 200), "kept");
+    }
+    network.plug_in(2);
+    for entry in 0..NODES {
+        for key in &keys {
+            // A write that was answered with 504 may have happened, or may still.
+            let value = until(&network, entry, key, 200);
+            assert!(value == "kept" || value == "x", "{value}");
+        }
+    }
+    nodes.into_iter().for_each(Serving::stop);
+}

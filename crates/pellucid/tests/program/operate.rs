@@ -1,0 +1,238 @@
+//! What an operator does with the program: configure it, give out accounts, watch it.
+
+mod data;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod transfer;
+mod unix;
+
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use crate::common::{Serving, entity, finish, pellucid, run, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn account(data: &Path, arguments: &[&str], password: &str) -> Output {
+    let mut command = pellucid(&["account", "--data", data.to_str().unwrap()]);
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that wants no password may have ended.
+    let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn done(output: &Output) -> &str {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn the_settings_in_force_are_printed_with_where_each_is_from_and_can_be_read_again() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("settings.toml");
+    std::fs::write(&file, "data = 'here'\nvalue-max = '1K'\n").unwrap();
+    let mut command = pellucid(&["serve", "--print-config", "--config", file.to_str().unwrap()]);
+    command.env("PELLUCID_ACCOUNTING", "ring").args(["--threads", "3"]);
+    let output = finish(command);
+    let printed = done(&output).to_owned();
+    let line = |name: &str| {
+        let named = |line: &&str| line.strip_prefix(name).is_some_and(|l| l.starts_with(" ="));
+        printed.lines().find(named).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("threads"), "threads = 3 # flag");
+    assert_eq!(line("accounting"), "accounting = \"ring\" # environment");
+    assert_eq!(line("value-max"), format!("value-max = \"1K\" # {}", file.display()));
+    assert_eq!(line("batch-max"), "batch-max = \"64M\" # default");
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &printed).unwrap();
+    let output = run(&["serve", "--print-config", "--config", again.to_str().unwrap()]);
+    assert!(done(&output).contains("accounting = \"ring\""));
+    assert!(done(&run(&["serve", "--print-config=example"])).contains("#value-max = \"64M\""));
+}
+
+#[test]
+fn a_file_that_is_wrong_is_refused_by_name_and_line() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("settings.toml");
+    let name = file.to_str().unwrap();
+    for (content, expected) in [
+        ("data = 'x'\nshine = true", "line 2: unknown field `shine`"),
+        ("\n\nthreads = 'two'", "line 3: `threads`"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let output = run(&["serve", "--config", name]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(name) && errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
+fn beyond_loopback_accounts_and_tls_are_needed_or_refused_in_so_many_words() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let serve = ["serve", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()];
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = run(&[&serve[..], arguments].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+    };
+    refused(&[], "--insecure-no-accounts");
+    refused(&["--insecure-no-accounts"], "--insecure-no-tls");
+    refused(&["--insecure-no-tls"], "--insecure-no-accounts");
+    refused(&["--insecure-no-tls", "--authentication", "off"], "--insecure-no-accounts");
+    assert!(!data.exists(), "nothing was made");
+    done(&account(&data, &["add", "ada", "--admin"], "secret\n"));
+    refused(&[], "--insecure-no-tls");
+    let server = Serving::spawn(pellucid(&[&serve[..], &["--insecure-no-tls"]].concat()));
+    server.stop();
+}
+
+#[test]
+fn accounts_are_given_out_and_taken_back_while_the_server_runs() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path();
+    done(&account(data, &["add", "ada", "--grant", "table/entities=read"], "secret\n"));
+    let token = account(data, &["token", "add", "ada", "ci", "--days", "1"], "");
+    let bearer = format!("Bearer {}", done(&token).trim());
+    let server = Serving::start(data, &[]);
+    let mut client = server.client();
+    let mut status = |method: &str, authorization: &str| {
+        let headers = [("Authorization", authorization)];
+        client.call(method, &entity("a"), &headers, b"").status
+    };
+    // `ada:secret` in base64.
+    assert_eq!(status("GET", "Basic YWRhOnNlY3JldA=="), 404);
+    assert_eq!(
+        (status("GET", &bearer), status("PUT", &bearer), status("GET", "")),
+        (404, 403, 401)
+    );
+    done(&account(data, &["grant", "ada", "table/entities=write"], ""));
+    while status("PUT", &bearer) == 403 {
+        std::thread::yield_now();
+    }
+    assert_eq!(status("PUT", &bearer), 201);
+    done(&account(data, &["disable", "ada"], ""));
+    while status("GET", &bearer) != 401 {
+        std::thread::yield_now();
+    }
+    let listed: Value =
+        serde_json::from_str(done(&account(data, &["list", "--json"], ""))).unwrap();
+    assert_eq!(listed[0]["name"], "ada");
+    assert_eq!((&listed[0]["active"], &listed[0]["tokens"]), (&false.into(), &1.into()));
+    assert!(done(&account(data, &["token", "list", "ada"], "")).contains("v1."));
+    done(&account(data, &["token", "remove", "ada", "1"], ""));
+    done(&account(data, &["password", "ada"], "other\n"));
+    done(&account(data, &["remove", "ada"], ""));
+    assert_eq!(done(&account(data, &["list"], "")), "");
+    server.stop();
+}
+
+#[test]
+fn accounts_that_cannot_be_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path();
+    done(&account(data, &["add", "ada", "--no-password"], ""));
+    for (arguments, code, expected) in [
+        (&["add", "ada", "--no-password"][..], 1, "already"),
+        (&["add", "a:b"], 2, "colon"),
+        (&["add", "bob", "--grant", "everything=read"], 2, "table/NAME"),
+        (&["add", "bob", "--grant", "table/x=all"], 2, "none, read and write"),
+        (&["add", "bob"], 2, "--no-password"),
+        (&["password", "bob"], 1, "no account `bob`"),
+        (&["token", "remove", "ada", "7"], 1, "no token 7"),
+        (&["grant", "ada", "admin=unset"], 1, "no grant"),
+    ] {
+        let output = account(data, arguments, "");
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn the_log_is_json_if_asked_and_names_variables_that_are_no_settings() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json"];
+    let mut command = pellucid(&arguments);
+    command.env("PELLUCID_SHINE", "1").args(["--engine-log", "1s"]).stderr(Stdio::piped());
+    let mut server = Serving::spawn(command);
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stderr()));
+    let remark: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(remark["level"], "WARN");
+    assert!(remark["message"].as_str().unwrap().contains("PELLUCID_SHINE"));
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let engine = lines.find(|line| line["kind"] == "state");
+    assert!(engine.is_some(), "the engine's figures are documents of their own");
+    server.stop();
+}
+
+#[test]
+fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let made = rcgen::generate_simple_self_signed(["elsewhere.example".to_owned()]).unwrap();
+    std::fs::write(file("cert"), made.cert.pem()).unwrap();
+    std::fs::write(file("key"), made.signing_key.serialize_pem()).unwrap();
+    let tls = ["--tls-cert", &file("cert"), "--tls-key", &file("key")];
+    for further in [&[][..], &tls] {
+        let data = file("data");
+        let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0", "--data", &data]);
+        command.args(further).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
+        let server = Serving::spawn(command);
+        let next = || {
+            let mut state = [0; 64];
+            let count = socket.recv(&mut state).unwrap();
+            String::from_utf8_lossy(&state[..count]).into_owned()
+        };
+        assert_eq!(next(), "READY=1");
+        assert_eq!(next(), "WATCHDOG=1", "it answers itself, also over TLS");
+        server.stop();
+        while next() != "STOPPING=1" {}
+    }
+}
+
+#[test]
+fn shells_get_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(done(&output).contains("print-config"), "{shell}");
+        assert!(done(&output).contains("on-duplicate"), "{shell}");
+    }
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let folder = TempDir::new().unwrap();
+    let pages = folder.path().join("man1");
+    done(&run(&["man", pages.to_str().unwrap()]));
+    for name in [
+        "pellucid",
+        "pellucid-serve",
+        "pellucid-get",
+        "pellucid-export",
+        "pellucid-import",
+        "pellucid-account-token-add",
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(".TH "), "{name}");
+    }
+    let serve = std::fs::read_to_string(pages.join("pellucid-serve.1")).unwrap();
+    assert!(serve.contains("value") && serve.contains("PELLUCID_VALUE_MAX"));
+    let output = run(&["man", "/proc/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+}

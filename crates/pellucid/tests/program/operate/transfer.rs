@@ -1,0 +1,490 @@
+//! Data in bulk: `export` and `import` against the built server.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::data::{fails, feed, lines, url};
+use super::done;
+use crate::common::tls::write_private;
+use crate::common::{Serving, encode, entity, pellucid, run, text};
+
+/// The time that nodes of a cluster may take to find each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder, and a server over it.
+pub(super) fn server() -> (TempDir, Serving) {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), &[]);
+    (folder, server)
+}
+
+pub(super) fn name(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs an import of `input` that is refused.
+pub(super) fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
+    let output = feed(&[&["import"], arguments].concat(), input);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(text(&output.stdout), "");
+    for expected in expected {
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
+/// What an import says in the end.
+pub(super) fn summary(output: &Output) -> String {
+    assert_eq!(done(output), "");
+    text(&output.stderr).trim().to_owned()
+}
+
+/// All entities of a server as lines, without what is new wherever they are.
+pub(super) fn entities(url: &str) -> Vec<Value> {
+    let mut lines = lines(&run(&["export", url, "--base64"]));
+    for line in &mut lines {
+        let line = line.as_object_mut().unwrap();
+        assert!(line.remove("etag").is_some());
+        if let Some(expires_at_ms) = line.get_mut("expires_at_ms") {
+            // Moments pass between an original and its copy.
+            *expires_at_ms = json!(expires_at_ms.is_u64());
+        }
+    }
+    lines
+}
+
+/// The moment at which an entity is gone.
+pub(super) fn expiry(url: &str, key: &str) -> u64 {
+    lines(&run(&["scan", url, "--prefix", key]))[0]["expires_at_ms"].as_u64().unwrap()
+}
+
+fn keys(url: &str) -> String {
+    done(&run(&["scan", url, "--keys"])).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
+    let mut client = server.client();
+    for (key, value) in entities {
+        assert_eq!(client.put(&entity(key), value).status, 201);
+    }
+}
+
+/// Entities whose keys and values are text, such as it may be.
+pub(super) const TEXTS: [(&[u8], &[u8]); 7] = [
+    (b"a", b"1"),
+    (b"empty", b""),
+    (b"\"quoted\", ", b"a,\"b\"\r\nc\n\n\"\""),
+    ("ü€\u{1f600}".as_bytes(), "\u{feff}ä\0\t".as_bytes()),
+    (b"\n", b"\n"),
+    (b"\r", b" x "),
+    (b"key,value", b"[1, {}]"),
+];
+
+#[test]
+fn entities_come_back_byte_for_byte() {
+    let (folder, from) = server();
+    let all: Vec<u8> = (0..=255).collect();
+    let large: Vec<u8> = (0..=255).rev().cycle().take(3 << 20).collect();
+    put_all(&from, &TEXTS);
+    put_all(&from, &[(b"\0", &all), (b"\xff\xfe", b"\xfd"), (&all, b""), (b"large", &large)]);
+    let mut client = from.client();
+    assert_eq!(client.put(&format!("{}&ttl=5000", entity("short")), "lived").status, 201);
+    for number in 0..2_500 {
+        assert_eq!(client.put(&entity(format!("many/{number:04}")), "x").status, 201);
+    }
+    let source = url(&from);
+    let expected = entities(&source);
+    assert_eq!(expected.len(), 7 + 4 + 1 + 2_500);
+    for (file, flags) in [
+        ("a.ndjson", &[][..]),
+        ("b.ndjson", &["--base64"]),
+        ("c.csv", &["--base64"]),
+        ("d.txt", &["--format", "csv", "--base64"]),
+    ] {
+        let file = folder.path().join(file);
+        let export = ["export", &source, "-o", name(&file)];
+        assert_eq!(done(&run(&[&export[..], flags].concat())), "");
+        let (_folder, to) = server();
+        let copy = url(&to);
+        let import = ["import", &copy, name(&file)];
+        let format = if flags.len() > 1 { &flags[..2] } else { &[] };
+        let output = run(&[&import[..], format].concat());
+        assert_eq!(summary(&output), "2512 entities are written", "{flags:?}");
+        assert!(entities(&copy) == expected, "{flags:?}");
+        let apart_ms = expiry(&copy, "short").abs_diff(expiry(&source, "short"));
+        assert!(apart_ms < 1_000, "{flags:?}: {apart_ms} ms");
+        to.stop();
+    }
+    // What is no text stands in base64 alone, and half a file is none.
+    let file = folder.path().join("e.csv");
+    fails(&["export", &source, "-o", name(&file)], 1, "--base64");
+    assert!(!file.exists());
+    from.stop();
+}
+
+#[test]
+fn csv_of_text_is_text() {
+    let (_folder, from) = server();
+    put_all(&from, &TEXTS);
+    let written = run(&["export", &url(&from), "--format", "csv"]);
+    assert!(done(&written).starts_with("key,value,expires_at_ms\n\"\n\",\"\n\",\n"), "{written:?}");
+    let (_folder, to) = server();
+    let copy = url(&to);
+    let import = ["import", &copy, "-", "--format", "csv"];
+    assert_eq!(summary(&feed(&import, &written.stdout)), "7 entities are written");
+    assert_eq!(entities(&copy), entities(&url(&from)));
+    // The columns may stand in any order, and entities may have a time.
+    let by_hand = "ttl,value,key\r\n,5,x\r\n1000,\"6\",\"y\"\r\n";
+    assert_eq!(summary(&feed(&import, by_hand.as_bytes())), "2 entities are written");
+    let read = lines(&run(&["scan", &copy, "--start", "x"]));
+    assert_eq!((&read[0]["value"], &read[1]["value"]), (&json!("5"), &json!("6")));
+    assert_eq!(read[0].get("expires_at_ms"), None);
+    assert!(read[1]["expires_at_ms"].is_u64());
+    // What was gone before it came is left out.
+    let gone = "{\"key\":\"gone\",\"value\":\"\",\"expires_at_ms\":1}\n";
+    let output = feed(&["import", &copy, "-"], gone.as_bytes());
+    assert_eq!(summary(&output), "0 entities are written, and 1 left out, whose time is over");
+    // A server without entities is a file without rows.
+    let (_folder, empty) = server();
+    let names = run(&["export", &url(&empty), "--format", "csv"]);
+    assert_eq!(done(&names), "key,value,expires_at_ms\n");
+    assert_eq!(summary(&feed(&import, &names.stdout)), "0 entities are written");
+    assert_eq!(done(&run(&["export", &url(&empty)])), "");
+    empty.stop();
+    from.stop();
+    to.stop();
+}
+
+#[test]
+fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
+    let (_folder, server) = server();
+    let url = url(&server);
+    let url = url.as_str();
+    let line = |key: &str| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n");
+    let good: Vec<String> = ["a", "b", "c", "d", "e"].map(line).to_vec();
+    let mut bad = good.clone();
+    bad[3] = "{\"key\":\"d\",\"wert\":1}\n".to_owned();
+    let batches = [url, "-", "--batch", "2"];
+    let expected = ["line 4: unknown field `wert`", "up to line 2 is written: go on with --skip 2"];
+    refused(&batches, bad.concat().as_bytes(), &expected);
+    assert_eq!(keys(url), "a b");
+    let resumed = feed(&["import", url, "-", "--skip", "2"], good.concat().as_bytes());
+    assert_eq!(summary(&resumed), "3 entities are written");
+    assert_eq!(keys(url), "a b c d e");
+    refused(&[url, "-"], b"{\"key\":\"f\",\"value\":\"\"}\nx", &["line 2:", "nothing is written"]);
+
+    // A row may have several lines.
+    let csv = "key,value\nf,\"1\n2\"\n\ng,3\n,4\nh,5\n";
+    let batches = [url, "-", "--format", "csv", "--batch", "1"];
+    let expected = ["line 6: the key is empty", "up to line 5 is written: go on with --skip 5"];
+    refused(&batches, csv.as_bytes(), &expected);
+    assert_eq!(keys(url), "a b c d e f g");
+    let mended = csv.replace("\n,4", "\nz,4");
+    let resumed = feed(&[&["import"], &batches[..], &["--skip", "5"]].concat(), mended.as_bytes());
+    assert_eq!(summary(&resumed), "2 entities are written");
+    assert_eq!(keys(url), "a b c d e f g h z");
+    for (input, expected) in [
+        ("key,value\na\n", "line 2: it has 1 cells"),
+        ("key,value\na,\"b\n", "line 2: a quote is not closed"),
+        ("key,wert\na,b\n", "no column `wert`"),
+        ("", "is empty"),
+    ] {
+        refused(&[url, "-", "--format", "csv"], input.as_bytes(), &[expected]);
+    }
+    fails(&["import", url, "/nowhere"], 1, "/nowhere");
+    fails(&["import", url, "-", "--infer"], 2, "--collection");
+    fails(&["import", url, "-", "--collection", "c", "--infer"], 2, "--format csv");
+    fails(&["import", url, "-", "--cluster"], 2, "in no cluster");
+    fails(&["import", url, "-", "--collection", "c", "--sync", "os"], 2, "--sync");
+    fails(&["export", url, "--collection", "c", "--attributes", "a"], 2, "--format csv");
+    server.stop();
+}
+
+/// A server that gives these answers, each to one request, and then the requests; none to one for
+/// which there is no text.
+fn answering(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serve = move || {
+        let mut requests = Vec::new();
+        for answer in answers {
+            let (mut socket, _) = listener.accept().unwrap();
+            requests.push(request_of(&mut socket));
+            socket.write_all(answer.as_bytes()).unwrap();
+        }
+        requests
+    };
+    (url, std::thread::spawn(serve))
+}
+
+fn request_of(socket: &mut TcpStream) -> String {
+    let mut request = Vec::new();
+    loop {
+        let mut piece = [0; 4_096];
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "half a request");
+        request.extend_from_slice(&piece[..count]);
+        let seen = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, body)) = seen.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_fails_stops_an_import_which_says_how_to_go_on() {
+    const DONE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    const ODD: &str = "HTTP/1.1 400 X\r\nContent-Length: 27\r\n\r\nline 2 of the batch: is odd";
+    let input: String =
+        (1..=9).map(|key| format!("{{\"key\":\"{key}\",\"value\":\"\"}}\n")).collect();
+    let go_on = "all up to line 4 is written: go on with --skip 4";
+    for (answers, expected) in [
+        (
+            &[DONE, DONE, "HTTP/1.1 507 X\r\nContent-Length: 4\r\n\r\nfull"][..],
+            &["lines 5 to 6: the server answered 507: full; all up to line 4"][..],
+        ),
+        (
+            &[DONE, DONE, "HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\nbusy"],
+            &["lines 5 to 6: the server answered 503: busy (the server is busy"],
+        ),
+        (&[DONE, DONE, ODD], &["line 6: the server answered 400"]),
+        (
+            &[DONE, DONE, ""],
+            &["whether lines 5 to 6 are written is not known", "sent again without harm"],
+        ),
+    ] {
+        let (url, server) = answering(answers.to_vec());
+        refused(&[&url, "-", "--batch", "2"], input.as_bytes(), &[&[go_on], expected].concat());
+        let requests = server.join().unwrap();
+        assert!(requests.iter().all(|request| request.starts_with("POST /v0/batch HTTP/1.1")));
+        assert_eq!(requests[2].matches("\"op\":\"put\"").count(), 2, "{}", requests[2]);
+    }
+    // One that is not there has written nothing.
+    refused(&["http://127.0.0.1:1", "-"], input.as_bytes(), &["serve`; nothing is written"]);
+}
+
+fn collection(server: &Serving, body: &str) {
+    assert_eq!(server.client().call("POST", "/_api/collection", &[], body).status, 200);
+}
+
+/// Documents of every kind of value, and some that look like one.
+pub(super) fn documents() -> String {
+    let all = json!({"_key": "all", "n": 1.5, "big": 9_007_199_254_740_993_u64, "t": true,
+        "none": null, "list": [1, "x", {"a": []}], "inner": {"_id": "kept", "b": "\n"}});
+    let odd = json!({"_key": "odd", "a,b": "1", "empty": "", "true": "true", "space": " 1",
+        "quoted": "\"q\"", "lines": "a\r\nb,\"c\"", "ü": "\u{1f600}\0", "list": "[1]"});
+    let numbers = (0..2_500).map(|number| json!({"_key": number.to_string(), "n": number}));
+    let all = [all, odd, json!({"_key": "bare"})].into_iter().chain(numbers);
+    all.map(|document| format!("{document}\n")).collect()
+}
+
+#[test]
+fn documents_come_back_as_they_were() {
+    let (folder, from) = server();
+    let source = &url(&from);
+    let into = ["import", source, "-", "--collection", "c", "--create", "documents"];
+    let summarised = summary(&feed(&into, documents().as_bytes()));
+    assert_eq!(summarised, "2503 documents are new");
+    let export = |url: &str| {
+        let output = run(&["export", url, "--collection", "c"]);
+        done(&output).to_owned()
+    };
+    let parsed = |text: &str| {
+        let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+        let mut all: Vec<Value> = text.lines().map(parse).collect();
+        all.sort_by_key(|document| document["_key"].to_string());
+        all
+    };
+    let written = export(source);
+    assert_eq!(parsed(&written), parsed(&documents()));
+    let (_folder, to) = server();
+    let copy = &url(&to);
+    let again = ["import", copy, "-", "--collection", "c"];
+    let made = [&again[..], &["--create", "documents", "--sync", "disk"]].concat();
+    assert_eq!(summary(&feed(&made, written.as_bytes())), "2503 documents are new");
+    assert_eq!(export(copy), written);
+    // Once more, by way of CSV.
+    let csv = folder.path().join("c.csv");
+    done(&run(&["export", source, "--collection", "c", "-o", name(&csv)]));
+    collection(&to, r#"{"name":"d"}"#);
+    let import = ["import", copy, name(&csv), "--collection", "d"];
+    assert_eq!(summary(&run(&[&import[..], &["--infer"]].concat())), "2503 documents are new");
+    let read = run(&["export", copy, "--collection", "d"]);
+    assert_eq!(parsed(done(&read)), parsed(&written));
+    // Without inference, all are texts, and some attributes are enough.
+    let replaced = run(&[&import[..], &["--on-duplicate", "replace"]].concat());
+    assert_eq!(summary(&replaced), "0 documents are new, 2503 updated or replaced");
+    let some = ["export", copy, "--collection", "d", "--format", "csv", "--attributes", "_key,n"];
+    let rows = run(&some);
+    assert!(done(&rows).starts_with("_key,n\n"), "{}", &done(&rows)[..200]);
+    assert!(done(&rows).contains("\nall,\"\"\"1.5\"\"\"\n") && done(&rows).contains("\nbare,\n"));
+    from.stop();
+    to.stop();
+}
+
+#[test]
+fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
+    let (_folder, server) = server();
+    let url = url(&server);
+    let url = url.as_str();
+    let lines = "{\"_key\":\"a\"}\n{\"_key\":\"b\"}\n\n{\"_key\":\"c\"}\n{\"_key\":\"d e\"}\n";
+    let import = [url, "-", "--collection", "c"];
+    refused(&import, lines.as_bytes(), &["1203", "--create documents", "nothing is written"]);
+    refused(&import, b"", &["1203", "--create documents", "nothing is written"]);
+    let batches = [&import[..], &["--batch", "2", "--create", "documents"]].concat();
+    let expected = ["line 5: ", "1221", "all up to line 2 is written: go on with --skip 2"];
+    refused(&batches, lines.as_bytes(), &expected);
+    let there_are = || {
+        let query = "FOR d IN c SORT d._key RETURN d._key";
+        let keys = run(&["query", url, query]);
+        done(&keys).replace('"', "").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(there_are(), "a b");
+    let mended = lines.replace("d e", "d");
+    let expected = ["line 1: ", "1210", "--on-duplicate", "nothing is written"];
+    refused(&batches, mended.as_bytes(), &expected);
+    // Several in a batch of which one is there, and one alone.
+    let there = "{\"_key\":\"x\"}\n{\"_key\":\"b\"}\n";
+    refused(&import, there.as_bytes(), &["line 2: ", "1210", "nothing is written"]);
+    refused(&import, b"\n{\"_key\":\"b\"}\n", &["line 2: ", "nothing is written"]);
+    assert_eq!(there_are(), "a b");
+    let ignoring = [&["import"], &batches[..], &["--on-duplicate", "ignore"]].concat();
+    let summarised = summary(&feed(&ignoring, mended.as_bytes()));
+    assert_eq!(summarised, "2 documents are new, 2 were there already");
+    assert_eq!(there_are(), "a b c d");
+    for bad in ["[1]", "{\"a\":", "{} {}", "5"] {
+        refused(&import, bad.as_bytes(), &["line 1: it is no JSON object"]);
+    }
+    // Edges have their ends.
+    let edges = [url, "-", "--collection", "e", "--create", "edges"];
+    let line = "{\"_key\":\"1\",\"_from\":\"c/a\",\"_to\":\"c/b\"}\n";
+    let output = feed(&[&["import"], &edges[..]].concat(), line.as_bytes());
+    assert_eq!(summary(&output), "1 documents are new");
+    assert_eq!(done(&run(&["export", url, "--collection", "e"])), line);
+    refused(&edges, b"{}\n{}\n", &["line 1: ", "1233", "nothing is written"]);
+    fails(&["export", url, "--collection", "none"], 1, "1203");
+    server.stop();
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let (_folder, server) = server();
+    let url = url(&server);
+    let url = url.as_str();
+    let value = "x".repeat(10_000);
+    let lines = |key: &str, value_name: &str| -> String {
+        let line = |number| format!("{{\"{key}\":\"{number}\",\"{value_name}\":\"{value}\"}}\n");
+        (0..3_000).map(line).collect()
+    };
+    summary(&feed(&["import", url, "-"], lines("key", "value").as_bytes()));
+    let import = ["import", url, "-", "--collection", "c", "--create", "documents"];
+    summary(&feed(&import, lines("_key", "v").as_bytes()));
+    for flags in [
+        &[][..],
+        &["--format", "csv"],
+        &["--collection", "c"],
+        &["--collection", "c", "--format", "csv"],
+    ] {
+        let mut command = pellucid(&[&["export", url], flags].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut head = [0; 100];
+        child.stdout.as_mut().unwrap().read_exact(&mut head).unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((done(&output), text(&output.stderr)), ("", ""), "{flags:?}");
+    }
+    server.stop();
+}
+
+/// Two nodes of a cluster, which have found each other.
+fn cluster(folder: &Path) -> [Serving; 2] {
+    let secret = folder.join("secret");
+    write_private(&secret, "a secret of at least thirty-two characters\n");
+    // Ports that were free a moment ago: both nodes have to know both.
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.map(|listener| listener.local_addr().unwrap().to_string());
+    let nodes = addresses.clone().map(|address| format!("http://{address}"));
+    let start = |node: usize| {
+        let data = folder.join(format!("node{node}"));
+        let mut command = pellucid(&["serve", "--data", name(&data)]);
+        command.args(["--listen", &addresses[node], "--advertise", &nodes[node]]);
+        command.args(["--cluster", &nodes.join(","), "--cluster-secret-file", name(&secret)]);
+        Serving::spawn(command)
+    };
+    let nodes = [start(0), start(1)];
+    let begun = Instant::now();
+    for node in &nodes {
+        let mut client = node.client();
+        for key in 0..20 {
+            let target = format!("/v0/entity?id={}", encode(format!("none{key}")));
+            while client.get(&target).status != 404 {
+                assert!(begun.elapsed() < PATIENCE, "the nodes do not find each other");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    nodes
+}
+
+#[test]
+fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
+    let folder = TempDir::new().unwrap();
+    let nodes = cluster(folder.path());
+    let url = url(&nodes[0]);
+    let url = url.as_str();
+    let input: String =
+        (0..300).map(|key| format!("{{\"key\":\"k{key:03}\",\"value\":\"{key}\"}}\n")).collect();
+    refused(&[url, "-"], input.as_bytes(), &["lines 1 to 300", "400", "--cluster"]);
+    let output = feed(&["import", url, "-", "--cluster"], input.as_bytes());
+    assert_eq!(summary(&output), "300 entities are written");
+    let all = lines(&run(&["export", url, "--cluster"]));
+    assert_eq!((all.len(), &all[299]["value"]), (300, &json!("299")));
+    assert!(lines(&run(&["export", url])).len() < 300, "those of one node");
+    nodes.into_iter().for_each(Serving::stop);
+}
+
+/// Runs the program with standard error at a terminal, and returns what that shows.
+fn on_terminal(arguments: &[&str]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let path = ptsname(&screen, Vec::new()).unwrap();
+    let terminal = std::fs::File::options().write(true).open(path.to_str().unwrap()).unwrap();
+    let mut command = pellucid(arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
+    // With the last copy of the terminal, of which the command has one.
+    drop(command);
+    let (mut shown, mut piece) = (Vec::new(), [0; 4_096]);
+    while let Ok(length @ 1..) = rustix::io::read(&screen, &mut piece) {
+        shown.extend_from_slice(&piece[..length]);
+    }
+    assert!(child.wait().unwrap().success(), "{}", text(&shown));
+    text(&shown).to_owned()
+}
+
+#[test]
+fn a_terminal_shows_how_far_an_import_and_an_export_are() {
+    let (folder, server) = server();
+    let file = folder.path().join("rows.ndjson");
+    let rows: String = (0..10).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    std::fs::write(&file, rows).unwrap();
+    let shown = on_terminal(&["import", &url(&server), name(&file)]);
+    assert!(shown.contains("imported 10 entries, 0.0 MiB"), "{shown:?}");
+    let copy = folder.path().join("copy.ndjson");
+    let shown = on_terminal(&["export", &url(&server), "-o", name(&copy)]);
+    assert!(shown.contains("exported 10 entries"), "{shown:?}");
+    // Nothing of it stands in a log.
+    assert_eq!(text(&run(&["export", &url(&server)]).stderr), "");
+    server.stop();
+}

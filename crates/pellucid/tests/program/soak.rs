@@ -1,0 +1,214 @@
+//! The built server under mixed load for as long as wanted: writes that expire, ranges that are
+//! held open, batches, backups, merges and a follower beside each other, with every answer
+//! compared.
+//!
+//! For two hours: `make soak MINUTES=120`. A long run fails where memory, descriptors or disk are
+//! not flat: the last quarter is held against the second.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Serving, entity, request};
+use pellucid_io::{Random, SeededRandom};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// Seconds of the soak, unless the environment says otherwise.
+const SOAK_SECONDS: u64 = 4;
+/// A run from this length on has to be flat: a shorter one is still warming up.
+const FLAT_FROM: Duration = Duration::from_secs(240);
+/// Samples of a run.
+const SAMPLES: u32 = 40;
+/// Threads that write and read, each with keys of its own.
+const CLIENTS: u64 = 4;
+const KEYS_OF_CLIENT: u64 = 1_500;
+const VALUE_BYTES_MAX: u64 = 4_096;
+/// Growth of memory and disk that is none: the account's histograms of ten minutes, segments that
+/// are prepared.
+const GROWTH_BYTES_MAX: u64 = 96 << 20;
+/// Descriptors that come and go.
+const DESCRIPTORS_MORE_MAX: u64 = 16;
+
+/// The figures of one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    memory_bytes: u64,
+    descriptors: u64,
+    disk_bytes: u64,
+    requests: u64,
+    longest_ns: u64,
+}
+
+/// The progress of all clients.
+#[derive(Default)]
+struct Progress {
+    is_over: AtomicBool,
+    requests: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Progress {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, begun: Instant) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.longest_ns.fetch_max(waited, Ordering::Relaxed);
+    }
+}
+
+/// Writes and reads keys of one client, and compares what comes back.
+fn work(number: u64, server: &Serving, progress: &Progress) {
+    let mut random = SeededRandom::new(number);
+    let mut client = server.client();
+    let mut written: BTreeMap<String, String> = BTreeMap::new();
+    while !progress.is_over() {
+        let key = format!("client {number} key {:05}", random.next_u64() % KEYS_OF_CLIENT);
+        let length = 1 + random.next_u64() % VALUE_BYTES_MAX;
+        let value = format!("{}-{}", random.next_u64(), "v".repeat(length as usize));
+        let begun = Instant::now();
+        match random.next_u64() % 20 {
+            0..9 => {
+                assert_eq!(client.put(&entity(&key), &value).status, 201);
+                written.insert(key, value);
+            }
+            9 => {
+                let target = format!("{}&ttl=1", entity(format!("{key} for a second")));
+                assert_eq!(client.put(&target, &value).status, 201);
+            }
+            10 | 11 => {
+                assert_eq!(client.call("DELETE", &entity(&key), &[], b"").status, 202);
+                written.remove(&key);
+            }
+            12 => {
+                let target = format!("/v0/entities?start=client%20{number}&limit=50");
+                assert_eq!(client.get(&target).status, 200);
+            }
+            13 => {
+                let target = format!("{}&sync=disk", entity(&key));
+                assert_eq!(client.put(&target, &value).status, 201);
+                written.insert(key, value);
+            }
+            _ => {
+                let answer = client.get(&entity(&key));
+                let found = (answer.status == 200).then(|| answer.text());
+                assert_eq!(found, written.get(&key).map(String::as_str), "{key}");
+            }
+        }
+        progress.note(begun);
+    }
+    for (key, value) in &written {
+        assert!(client.get(&entity(key)).text() == value, "{key}");
+    }
+}
+
+/// Makes and removes backups, and has the store merged.
+fn operate(server: &Serving, progress: &Progress, pause: Duration) {
+    let mut client = server.client();
+    let call = |client: &mut Client, what: &str, body: serde_json::Value| {
+        let target = format!("/_admin/backup/{what}");
+        client.call("POST", &target, &[], body.to_string())
+    };
+    while !progress.is_over() {
+        let made = call(&mut client, "create", json!({}));
+        assert_eq!(made.status, 201, "{}", made.text());
+        std::thread::sleep(pause);
+        assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
+        let id = made.json()["result"]["id"].clone();
+        let removed = call(&mut client, "delete", json!({ "id": id }));
+        assert_eq!(removed.status, 200, "{}", removed.text());
+        std::thread::sleep(pause);
+    }
+}
+
+/// Holds a range open: its moment has to stay while it is read.
+fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
+    while !progress.is_over() {
+        let mut client = server.client();
+        client.send(&request("GET", "/v0/entities?start=%00", &[], b""));
+        let head = client.try_head().unwrap();
+        assert_eq!(head.status, 200);
+        std::thread::sleep(pause);
+        while client.try_chunk().unwrap().is_some() {}
+    }
+}
+
+fn descriptors(process: u32) -> u64 {
+    std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64
+}
+
+/// Bytes of the files below `folder`, backups aside: they are second names of the same files.
+fn disk_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let sizes = entries.flatten().filter(|entry| entry.file_name() != "backups").map(|entry| {
+        // A file may be gone by now.
+        let Ok(metadata) = entry.metadata() else { return 0 };
+        if metadata.is_dir() { disk_bytes(&entry.path()) } else { metadata.blocks() * 512 }
+    });
+    sizes.sum()
+}
+
+fn sample(server: &Serving, data: &Path, progress: &Progress) -> Sample {
+    Sample {
+        memory_bytes: server.memory_bytes("RssAnon"),
+        descriptors: descriptors(server.id()),
+        disk_bytes: disk_bytes(data),
+        requests: progress.requests.load(Ordering::Relaxed),
+        longest_ns: progress.longest_ns.swap(0, Ordering::Relaxed),
+    }
+}
+
+/// The mean of a figure in the quarter of this number.
+fn mean(samples: &[Sample], quarter: usize, figure: impl Fn(&Sample) -> u64) -> u64 {
+    let length = samples.len() / 4;
+    let part = &samples[quarter * length..(quarter + 1) * length];
+    part.iter().map(figure).sum::<u64>() / part.len() as u64
+}
+
+#[test]
+fn mixed_load_finds_everything_again_and_leaves_nothing_behind() {
+    let seconds = std::env::var("PELLUCID_SOAK_SECONDS").map(|text| text.parse().unwrap());
+    let time = Duration::from_secs(seconds.unwrap_or(SOAK_SECONDS));
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(folder.path(), &["--memory", "16M"]);
+    let (progress, pause) = (Progress::default(), (time / 20).min(Duration::from_secs(20)));
+    let mut samples = Vec::new();
+    std::thread::scope(|scope| {
+        let (server, progress) = (&server, &progress);
+        for number in 0..CLIENTS {
+            scope.spawn(move || work(number, server, progress));
+        }
+        scope.spawn(move || operate(server, progress, pause));
+        scope.spawn(move || hold_ranges(server, progress, pause));
+        for number in 1..=SAMPLES {
+            std::thread::sleep(time / SAMPLES);
+            let sample = sample(server, folder.path(), progress);
+            println!("{number:3}: {sample:?}");
+            samples.push(sample);
+        }
+        progress.is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(server.client().get("/v0/status").status, 200);
+    println!(
+        "{} requests in {time:?}, the longest {} ms",
+        progress.requests.load(Ordering::Relaxed),
+        samples.iter().map(|sample| sample.longest_ns).max().unwrap_or(0) / 1_000_000
+    );
+    assert!(samples.last().is_some_and(|sample| sample.requests > 0), "{samples:?}");
+    if time >= FLAT_FROM {
+        for (name, figure, more_max) in [
+            ("memory", (|s: &Sample| s.memory_bytes) as fn(&Sample) -> u64, GROWTH_BYTES_MAX),
+            ("disk", |s| s.disk_bytes, GROWTH_BYTES_MAX),
+            ("descriptors", |s| s.descriptors, DESCRIPTORS_MORE_MAX),
+        ] {
+            let (before, after) = (mean(&samples, 1, figure), mean(&samples, 3, figure));
+            assert!(after <= before + more_max, "{name} grew from {before} to {after}");
+        }
+    }
+    server.stop();
+}

@@ -1,0 +1,317 @@
+//! `pellucid study`: a tiny run has every chart, with figures in them.
+
+use crate::common::profiled::{
+    every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
+};
+use crate::common::{run, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The charts of the study, in their order.
+const CHARTS: [&str; 26] = [
+    "requests",
+    "sizes",
+    "disk",
+    "processor",
+    "get_parts",
+    "get_shares",
+    "journal_steps",
+    "journal_sources",
+    "put_parts",
+    "put_samples",
+    "put_durable",
+    "put_stalls",
+    "head_times",
+    "head_found",
+    "file_steps",
+    "file_steps_by_level",
+    "file_exits",
+    "file_exits_by_level",
+    "files_made",
+    "job_stages",
+    "job_stages_by_level",
+    "job_bytes",
+    "job_bytes_by_level",
+    "amplification",
+    "debt",
+    "experiment",
+];
+/// What need not happen in a good run.
+const MAY_BE_EMPTY: [&str; 1] = ["put_stalls"];
+
+fn charts(report: &Value) -> Vec<&Value> {
+    let sections = report["sections"].as_array().unwrap();
+    let with_groups = sections.iter().flat_map(|section| {
+        let groups = section["groups"].as_array().into_iter().flatten();
+        [section].into_iter().chain(groups)
+    });
+    with_groups.flat_map(|section| section["charts"].as_array().unwrap()).collect()
+}
+
+fn series<'a>(report: &'a Value, chart: &str, name: &str) -> Vec<&'a Value> {
+    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
+    let series = chart["series"].as_array().unwrap();
+    let series = series.iter().find(|series| series["name"] == name);
+    series.unwrap_or_else(|| panic!("no {name} in {chart}"))["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .collect()
+}
+
+/// The names of the rows of a table.
+fn rows(report: &Value, chart: &str) -> Vec<String> {
+    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
+    let series = chart["series"].as_array().unwrap().iter();
+    series.map(|series| series["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sum(values: &[&Value]) -> f64 {
+    values.iter().filter_map(|value| value.as_f64()).sum()
+}
+
+#[test]
+fn a_tiny_merge_tree_has_every_chart_with_figures() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--seconds", "5", "--memory", "48M", "--data", data];
+    let output = ["study", "merge-tree", "--json", "-o", out.to_str().unwrap()];
+    let output = run(&[&output[..], &size[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "pellucid.study.v2");
+    let names: Vec<_> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    assert_eq!(names, CHARTS);
+    for chart in charts(&report) {
+        let series = chart["series"].as_array().unwrap();
+        let numbers = series.iter().flat_map(|series| series["values"].as_array().unwrap());
+        let numbers: Vec<f64> = numbers.filter_map(Value::as_f64).collect();
+        assert!(numbers.iter().all(|number| *number >= 0.0), "{chart}");
+        let is_filled = numbers.iter().any(|number| *number > 0.0);
+        assert!(is_filled || MAY_BE_EMPTY.contains(&chart["name"].as_str().unwrap()), "{chart}");
+    }
+    // A plausible run: heads and bodies took time, shares add up, more came out than users wrote.
+    for part in ["head (ledger)", "body (journal)"] {
+        let nanoseconds = series(&report, "get_parts", part);
+        assert!(sum(&nanoseconds) / nanoseconds.len() as f64 > 100.0, "{part}: {nanoseconds:?}");
+    }
+    assert!(sum(&series(&report, "put_durable", "sync")) > 1_000.0);
+    assert!(sum(&series(&report, "files_made", "level 0")) > 0.0);
+    let written = series(&report, "amplification", "write").last().unwrap().as_f64().unwrap();
+    assert!((1.0..10.0).contains(&written), "{written}");
+    assert!(report["findings"].as_array().unwrap().len() >= 9);
+    has_three_profiles_of_each(&report, &one_load());
+    assert_eq!(with_few_samples(&report), 0, "seconds of work are sampled often enough");
+    said_how_memory_was_bounded(&report);
+    every_load_has_a_verdict(&report, 2);
+    the_page_has_a_table_beside_each_chart(
+        &std::fs::read_to_string(out.join("merge-tree.html")).unwrap(),
+    );
+    let written = std::fs::read_to_string(out.join("merge-tree.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), report);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "the store was removed");
+}
+
+/// Either memory was bounded, and the chart shows that the limit was kept; or a note says why not.
+fn said_how_memory_was_bounded(report: &Value) {
+    let notes: Vec<_> =
+        report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    if notes.iter().any(|note| note.starts_with("Memory was bounded to 48 MiB")) {
+        let cached = series(report, "sizes", "page cache");
+        let limit = 48.0 * f64::from(1 << 20);
+        assert!(sum(&cached) > 0.0, "{cached:?}");
+        assert!(cached.iter().all(|bytes| bytes.as_f64().unwrap() <= limit), "{cached:?}");
+    } else {
+        let said = notes.iter().any(|note| note.starts_with("Memory was not bounded, because"));
+        assert!(said, "{notes:?}");
+    }
+}
+
+fn the_page_has_a_table_beside_each_chart(page: &str) {
+    assert_eq!(page.matches("<figure").count(), CHARTS.len() + 1, "and the picture");
+    for figure in page.split("<figure").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<svg") && figure.contains("<table>"), "{figure}");
+        assert!(figure.matches("<td ").count() >= 2, "the table has figures: {figure}");
+    }
+    // The name of SVG's elements, which nobody fetches.
+    let page = page.replace("http://www.w3.org/2000/svg", "");
+    for foreign in ["http://", "https://", "<link", "<img", " src=", "NaN", "inf%"] {
+        assert!(!page.contains(foreign), "{foreign} is in the page");
+    }
+}
+
+#[test]
+fn wrong_usage_and_failed_work_say_what_to_do() {
+    let fails = |arguments: &[&str], code: i32, what: &str| {
+        let output = run(arguments);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(what), "{arguments:?}: {errors}");
+    };
+    fails(&["study"], 2, "<NAME>");
+    fails(&["study", "tea-leaves"], 2, "merge-tree");
+    fails(&["study", "merge-tree", "--quick", "--full"], 2, "--full");
+    fails(&["study", "merge-tree", "--seconds", "0"], 2, "2 seconds");
+    fails(&["study", "merge-tree", "--memory", "1"], 2, "32M");
+    fails(&["study", "merge-tree", "--data", "/nowhere/at/all"], 1, "/nowhere/at/all");
+    let help = run(&["study", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(text(&help.stdout).contains("Example: pellucid study merge-tree"));
+}
+
+/// Every run has its table, histogram and jitter, and what the phases say adds up.
+#[test]
+fn a_tiny_request_life_has_every_run_with_its_phases() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--requests", "400", "--data", data];
+    let output = ["study", "request-life", "--json", "-o", out.to_str().unwrap()];
+    let output = run(&[&output[..], &size[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..4], ["totals", "phases", "client", "beside_original"]);
+    let operations = ["version", "get", "put"];
+    let transports = ["http1", "tls", "http2"];
+    let runs = operations.iter().flat_map(|of| transports.map(|over| format!("{of}_{over}")));
+    let hand_overs = ["auto", "always", "never"];
+    for prefix in runs.flat_map(|run| hand_overs.map(|hand_over| format!("{run}_{hand_over}"))) {
+        for chart in ["phases", "histogram", "jitter", "jitter_zoomed"] {
+            assert!(names.contains(&format!("{prefix}_{chart}").as_str()), "{prefix}_{chart}");
+        }
+        let table = format!("{prefix}_phases");
+        let mean = |row: &str| series(&report, &table, row)[3].as_f64().unwrap();
+        let phases = ["parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
+        let added: f64 = phases.iter().map(|phase| mean(phase)).sum();
+        let total = mean("total");
+        // Each phase is a whole number of nanoseconds, rounded down.
+        assert!((added - total).abs() <= 8.0, "{prefix}: {added} and {total}");
+        assert!(mean("client") > mean("execute"), "the client waits for the server");
+        let histogram = format!("{prefix}_histogram");
+        assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{prefix}");
+        assert_eq!(series(&report, &format!("{prefix}_jitter"), "total").len(), 400);
+        for (part, phase) in [("decrypt", "receive"), ("encrypt", "write")] {
+            let part = format!(" {part}");
+            if prefix.contains("http1") {
+                assert!(!rows(&report, &table).contains(&part), "{table}");
+            } else {
+                assert!(0.0 < mean(&part) && mean(&part) <= mean(phase), "{table}, {part}");
+            }
+        }
+        // What is handed to another thread waits for it; the version never is.
+        let is_away = prefix.ends_with("_always") && !prefix.starts_with("version");
+        assert_eq!(mean("queue") > 0.0, is_away, "{prefix}");
+        let all = ["receive", "parse", "route", "queue", "execute", "encode", "write"];
+        for phase in all.into_iter().filter(|phase| is_away || *phase != "queue") {
+            let histogram = format!("{prefix}_{phase}_histogram");
+            assert_eq!(sum(&series(&report, &histogram, "requests")), 400.0, "{histogram}");
+            let points = series(&report, &format!("{prefix}_{phase}_jitter"), phase);
+            let slowest = points.iter().filter_map(|ns| ns.as_f64()).fold(0.0, f64::max);
+            let max = series(&report, &table, phase)[5].as_f64().unwrap();
+            assert_eq!((points.len(), slowest), (400, max), "{prefix}, {phase}");
+            let zoomed = format!("{prefix}_{phase}_jitter_zoomed");
+            assert!(names.contains(&zoomed.as_str()), "{zoomed}");
+        }
+        let idle = format!("{prefix}_queue_jitter");
+        assert_eq!(names.contains(&idle.as_str()), is_away, "{idle}");
+    }
+    let page = std::fs::read_to_string(out.join("request-life.html")).unwrap();
+    assert_eq!(page.matches("<figure").count(), names.len() + 1, "and the picture");
+    for figure in page.split("<figure").skip(1) {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<table>") && figure.contains("<td "), "{figure}");
+    }
+    let findings = report["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["name"] == "total"));
+    has_three_profiles_of_each(&report, &one_load());
+    // 27 runs, two times those that findings are about, and that of the view from outside.
+    let outside = names.contains(&"outside");
+    every_load_has_a_verdict(&report, 27 + 2 * 9 + usize::from(outside));
+    if outside {
+        the_probes_and_the_account_agree(&report);
+    } else {
+        let notes = report["notes"].as_array().unwrap();
+        let why = notes.iter().filter_map(Value::as_str);
+        assert!(why.into_iter().any(|note| note.starts_with("The view from outside is not drawn")));
+    }
+    assert!(out.join("request-life.html").exists() && out.join("request-life.json").exists());
+    let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
+    assert_eq!(run(&wrong).status.code(), Some(2));
+}
+
+/// The median of each phase is the same by both instruments.
+fn the_probes_and_the_account_agree(report: &Value) {
+    for phase in ["receive", "parse", "route", "queue", "execute", "encode", "write", "total"] {
+        let values = series(report, "outside", phase);
+        let (probes, account) = (values[0].as_f64().unwrap(), values[1].as_f64().unwrap());
+        // Durations of a record have a step of some nanoseconds, and requests may be missing.
+        assert!((probes - account).abs() <= 32.0 + 0.1 * account, "{phase}: {values:?}");
+    }
+}
+
+/// Every row of the table, by real drivers: the parts of a query's time add up to it.
+#[test]
+fn a_tiny_connection_pool_has_every_row_with_its_account() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--documents", "300", "--queries", "25", "--data", data];
+    let output = ["study", "connection-pool", "--json", "-o", out.to_str().unwrap()];
+    // Installing the drivers for the first time may take longer than other commands may.
+    let output = crate::common::pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    // The queue of ArangoDB is longer than the queries of the quick version.
+    let expected = ["index", "missing", "scan"]
+        .iter()
+        .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")))
+        .chain(["spread_times", "spread_nodes"].map(str::to_owned));
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    let nodes = charts(&report).into_iter().find(|chart| chart["name"] == "spread_nodes").unwrap();
+    let busiest = |row: usize| nodes["series"][row]["values"][0].as_f64().unwrap();
+    // NONE and ONE_RANDOM stay with a node, ROUND_ROBIN takes them in turns: 9, 8 and 8 of 25.
+    assert!(busiest(0) == 1.0 && busiest(1) < 0.5 && busiest(2) == 1.0, "{nodes}");
+    for access in ["index", "missing", "scan"] {
+        let find = |name: String| {
+            charts(&report).into_iter().find(|found| found["name"] == name).unwrap().clone()
+        };
+        let times = find(format!("{access}_times"));
+        let rows = times["series"].as_array().unwrap();
+        assert_eq!(rows.len(), 7);
+        for row in rows {
+            let taken = row["values"][0].as_f64().unwrap();
+            assert!(taken > 0.0 && row["values"][1].as_f64().unwrap() > 0.0, "{row}");
+        }
+        let account = find(format!("{access}_account"));
+        let parts = account["series"].as_array().unwrap();
+        assert_eq!(parts.len(), 8);
+        for (number, row) in rows.iter().enumerate() {
+            let of = |part: &Value| part["values"][number].as_f64().unwrap();
+            let sum: f64 = parts.iter().map(of).sum();
+            let query = parts.iter().find(|part| part["name"] == "the query").unwrap();
+            // All queries of a row are asked for at once, so none waits longer than all take.
+            let all = row["values"][0].as_f64().unwrap();
+            assert!(of(query) > 0.0 && of(query) <= sum && sum <= all * 1.1, "{row} {account}");
+        }
+    }
+    let findings = report["findings"].as_array().unwrap();
+    let unfinished = findings.iter().find(|finding| finding["name"] == "unfinished").unwrap();
+    let counted = |name: &str| {
+        let figures = unfinished["figures"].as_array().unwrap();
+        figures.iter().find(|figure| figure["name"] == name).unwrap()["values"][0].clone()
+    };
+    assert_eq!((counted("rows with refusals"), counted("wrong answers")), (0.0.into(), 0.0.into()));
+    every_load_has_a_verdict(&report, 2 * 3 * (3 * 7 + 3));
+    let loads = ["without an index", "with an index"].map(|access| format!("Queries {access}"));
+    has_three_profiles_of_each(&report, &loads);
+    assert!(out.join("connection-pool.html").exists());
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "the store was removed");
+    let wrong = ["study", "connection-pool", "--queries", "0", "-o", out.to_str().unwrap()];
+    assert_eq!(run(&wrong).status.code(), Some(2));
+}

@@ -1,0 +1,75 @@
+//! `pellucid study cluster`: a tiny run has every chart, with figures in them.
+
+use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
+use crate::common::{pellucid, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The kinds of loads, as rows and columns name them.
+const LOADS: [&str; 5] = [
+    "one node alone",
+    "three, each owner directly",
+    "three, keys of the one asked",
+    "three, all forwarded",
+    "three, all keys of one",
+];
+
+fn figures(series: &Value) -> Vec<f64> {
+    series["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn a_tiny_cluster_study_has_every_chart_with_figures() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
+    let size = ["--quick", "--seconds", "1", "--data", data];
+    let output = ["study", "cluster", "--json", "-o", out.to_str().unwrap()];
+    let output = pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["schema"], &report["name"]),
+        (&"pellucid.study.v2".into(), &"cluster".into())
+    );
+    assert_eq!(report["findings"].as_array().unwrap().len(), 4);
+    let sections = report["sections"].as_array().unwrap();
+    let all = sections.iter().flat_map(|section| section["charts"].as_array().unwrap());
+    let charts: Vec<&Value> = all.collect();
+    let chart = |name: String| -> &Value {
+        charts
+            .iter()
+            .find(|chart| chart["name"] == name.as_str())
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    for work in ["put", "get", "get_missing"] {
+        let times = chart(format!("{work}_times"))["series"].as_array().unwrap();
+        let names: Vec<_> = times.iter().map(|series| series["name"].as_str().unwrap()).collect();
+        assert_eq!(names, LOADS);
+        for series in times {
+            let figures = figures(series);
+            assert!(figures.iter().all(|figure| *figure > 0.0), "{series}");
+            assert!(figures[..8].is_sorted(), "percentiles grow: {series}");
+        }
+        for load in chart(format!("{work}_histogram"))["series"].as_array().unwrap() {
+            let sum: f64 = figures(load).iter().sum();
+            assert!((sum - 1.0).abs() < 1e-6, "the bars of a load are all of it: {sum}");
+        }
+        let curves = chart(format!("{work}_curves"))["series"].as_array().unwrap();
+        assert!(curves.len() == LOADS.len() && curves.iter().all(|of| figures(of).is_sorted()));
+        let account = chart(format!("{work}_account"));
+        let parts = account["series"].as_array().unwrap().iter();
+        let parts: Vec<_> = parts.map(|series| series["name"].as_str().unwrap()).collect();
+        for part in ["peer_wait", "network", "owner_queue", "write"] {
+            assert!(parts.contains(&part), "{part}: {parts:?}");
+        }
+    }
+    every_load_has_a_verdict(&report, LOADS.len() * 3);
+    let shares = chart("shares".to_owned())["series"].as_array().unwrap();
+    let keys: f64 = shares.iter().map(|series| figures(series)[0]).sum();
+    assert_eq!((shares.len(), keys), (3, 20_000.0));
+    let loads = ["PUT", "GET", "GET, 30 % missing"];
+    has_three_profiles_of_each(&report, &loads.map(|work| format!("{work}, three, all forwarded")));
+    for file in ["cluster.html", "cluster.json"] {
+        assert!(out.join(file).metadata().unwrap().len() > 10_000, "{file}");
+    }
+}
