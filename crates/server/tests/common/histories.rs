@@ -3,7 +3,7 @@
 //! "Linearizability", 1990; the search is that of Wing and Gong, 1993). One that is about several
 //! keys does so for all of them at the same moment.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) type Value = Option<u64>;
 type Values = [Value; KEYS];
 
 /// An operation on one key, with its answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     Read(Value),
     Write(Value),
@@ -46,6 +46,23 @@ impl Effect {
             Effect::Write(written) => Some(written),
             Effect::Swap { from, to, is_done: true } => (from == value).then_some(to),
             Effect::Swap { from, is_done: false, .. } => (from != value).then_some(value),
+        }
+    }
+
+    /// The value that it saw, or asked for.
+    fn seen(self) -> Value {
+        match self {
+            Effect::Read(value) | Effect::Swap { from: value, .. } => value,
+            Effect::Write(_) => None,
+        }
+    }
+
+    /// The same with `change` made to the value that it writes.
+    fn writing(self, change: impl Fn(Value) -> Value) -> Effect {
+        match self {
+            Effect::Read(_) => self,
+            Effect::Write(written) => Effect::Write(change(written)),
+            Effect::Swap { from, to, is_done } => Effect::Swap { from, to: change(to), is_done },
         }
     }
 }
@@ -99,34 +116,98 @@ impl Set {
     }
 }
 
+/// Stands for every value that no operation saw: they cannot be told apart.
+const UNSEEN: u64 = u64::MAX;
+
+/// The events, with one value in the place of all that no operation saw.
+fn without_unseen_values(events: &[Event]) -> Vec<Event> {
+    let effects = || events.iter().flat_map(|event| &event.effects);
+    let seen: HashSet<Value> = effects().map(|(_, effect)| effect.seen()).collect();
+    let change = |value: Value| value.map(|_| if seen.contains(&value) { value } else { None });
+    let change = |value: Value| change(value).map(|seen| seen.unwrap_or(UNSEEN));
+    let changed = |event: &Event| {
+        let effects = event.effects.iter().map(|(key, effect)| (*key, effect.writing(change)));
+        Event { effects: effects.collect(), ..*event }
+    };
+    events.iter().map(changed).collect()
+}
+
+/// For each event without an answer, the one that was called last before it and does the same: of
+/// two that are alike and may take effect whenever they like, the earlier one does so first.
+fn alike_before(events: &[Event]) -> Vec<Option<usize>> {
+    let mut unanswered: Vec<usize> =
+        (0..events.len()).filter(|index| events[*index].answered.is_none()).collect();
+    unanswered.sort_by_key(|index| events[*index].called);
+    let (mut last, mut before) = (HashMap::new(), vec![None; events.len()]);
+    for index in unanswered {
+        before[index] = last.insert(&events[index].effects, index);
+    }
+    before
+}
+
 /// True if there is an order of the events that fits their times and their answers. No key is there
 /// at first.
 pub(crate) fn is_linearizable(events: &[Event]) -> bool {
     assert!(events.len() <= EVENTS_MAX, "{} events", events.len());
+    let events = &without_unseen_values(events);
+    let alike_before = alike_before(events);
     let answered = (0..events.len()).filter(|index| events[*index].answered.is_some());
     let wanted = answered.fold(Set::default(), Set::with);
     let mut seen = HashSet::new();
-    let mut open = vec![(Set::default(), Values::default())];
-    while let Some((done, values)) = open.pop() {
+    let mut open = vec![State::default()];
+    while let Some(state) = open.pop() {
+        let State { done, values, .. } = state;
         if done.has_all(&wanted) {
             return true;
         }
-        if !seen.insert((done, values)) {
+        if !seen.insert(state) {
             continue;
         }
         let left = || (0..events.len()).filter(|index| !done.has(*index));
+        let is_next = |index: &usize| alike_before[*index].is_none_or(|other| done.has(other));
         // What was called after another one's answer comes after it.
         let first_answer = left().filter_map(|index| events[index].answered).min();
-        for index in left() {
-            let event = &events[index];
-            if first_answer.is_none_or(|answer| event.called < answer)
-                && let Some(next) = event.after(&values)
-            {
-                open.push((done.with(index), next));
+        let may_be_next = left().filter(is_next).filter(|index| {
+            first_answer.is_none_or(|answer| events[*index].called < answer)
+                && state.needs_its_last(*index, events)
+        });
+        // Those that have to take effect are tried first, which is last in.
+        let (unknown, known) =
+            may_be_next.partition::<Vec<_>, _>(|index| events[*index].answered.is_none());
+        for index in unknown.into_iter().chain(known) {
+            if let Some(next) = events[index].after(&values) {
+                let is_unknown = events[index].answered.is_none();
+                let unknown = is_unknown.then_some((index, values));
+                open.push(State { done: done.with(index), values: next, unknown });
             }
         }
     }
     false
+}
+
+/// The events that took effect until a moment.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct State {
+    done: Set,
+    values: Values,
+    /// The last of them, if it has no answer, and the values before it.
+    unknown: Option<(usize, Values)>,
+}
+
+impl State {
+    /// True unless the last event, without an answer, can be left out before this one, or come
+    /// after it, with the same outcome. It has no time by which it takes effect, so those orders
+    /// are tried anyway.
+    fn needs_its_last(&self, index: usize, events: &[Event]) -> bool {
+        let Some((last, before)) = self.unknown else { return true };
+        let event = &events[index];
+        let (Some(with), Some(without)) = (event.after(&self.values), event.after(&before)) else {
+            return true;
+        };
+        // Of two without answers that may change places, the first in the list goes first.
+        let may_change = event.answered.is_some() || index < last;
+        with != without && !(may_change && events[last].after(&without) == Some(with))
+    }
 }
 
 /// The operations that clients make.
