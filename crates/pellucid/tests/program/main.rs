@@ -20,6 +20,9 @@ mod frames;
 #[path = "../../../http/tests/common/h2_client.rs"]
 mod h2_client;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../../server/tests/common/histories.rs"]
+mod histories;
+#[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../../../server/tests/common/nodes.rs"]
 mod nodes;
 
@@ -54,5 +57,6 @@ mod study;
 mod study_cluster;
 mod study_entity;
 
-// For `nodes`, which is the server's tests' too.
-use common::Client;
+// For `nodes` and `histories`, which are the server's tests' too.
+use common::client::Answer;
+use common::{Client, entity};

@@ -8,9 +8,11 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, Serving, entity};
+use crate::histories::{History, Mix};
 use pellucid_server::NodeList;
 use tempfile::TempDir;
 
@@ -19,6 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nodes wait for each other, and for a sign of life.
 const WAIT: &str = "2s";
 const NODES: usize = 3;
+/// Clients of a history, and operations of each.
+const CLIENTS: usize = 6;
+const OPERATIONS: u64 = 60;
+/// The networks of this process so far.
+static NETWORKS: AtomicUsize = AtomicUsize::new(0);
 
 fn ip(arguments: &[&str]) {
     let output = Command::new("ip").args(arguments).output();
@@ -36,7 +43,8 @@ struct Network {
 
 impl Network {
     fn lay() -> Network {
-        let network = Network { name: format!("pellucid{}n", std::process::id()) };
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let network = Network { name: format!("pellucid{}-{number}n", std::process::id()) };
         for node in 0..NODES {
             ip(&["netns", "add", &network.space(node)]);
         }
@@ -82,24 +90,38 @@ impl Network {
 
     /// A connection to a node from a program beside it.
     fn client(&self, node: usize) -> Client {
+        self.try_client(node).unwrap()
+    }
+
+    /// As [`Network::client`]; none if the node does not take it.
+    fn try_client(&self, node: usize) -> Option<Client> {
         let space = File::open(format!("/run/netns/{}", self.space(node))).unwrap();
         let connect = move || {
             // SAFETY: the descriptor is that of a namespace; what changes is this thread's alone.
             let entered = unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) };
             assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
-            Client::connect(socket_address(node))
+            Client::try_connect(socket_address(node)).ok()
         };
         // A thread of its own, as the others stay where they are.
         std::thread::spawn(connect).join().unwrap()
     }
 
-    fn serve(&self, node: usize, data: &TempDir, list: &NodeList) -> Serving {
+    /// Starts the nodes, which wait for each other as long as `wait`.
+    fn serve_all(&self, list: &NodeList, wait: &str) -> Vec<(Serving, TempDir)> {
+        let serve = |node| {
+            let folder = TempDir::new().unwrap();
+            (self.serve(node, &folder, list, wait), folder)
+        };
+        (0..NODES).map(serve).collect()
+    }
+
+    fn serve(&self, node: usize, data: &TempDir, list: &NodeList, wait: &str) -> Serving {
         let (listen, space) = (socket_address(node).to_string(), self.space(node));
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &space, env!("CARGO_BIN_EXE_pellucid"), "serve"]);
         command.args(["--data", data.path().to_str().unwrap(), "--listen", &listen]);
         command.args(["--insecure-no-accounts", "--insecure-no-tls", "--threads", "1"]);
-        command.args(["--cluster-wait", WAIT, "--cluster-silence", WAIT]);
+        command.args(["--cluster-wait", wait, "--cluster-silence", WAIT]);
         command.args(["--cluster", &list.text(), "--advertise", &format!("http://{listen}")]);
         Serving::spawn(command)
     }
@@ -120,6 +142,13 @@ fn address(node: usize) -> String {
 
 fn socket_address(node: usize) -> SocketAddr {
     format!("{}:8080", address(node)).parse().unwrap()
+}
+
+/// The URLs of the nodes, and their list.
+fn addresses() -> (Vec<String>, NodeList) {
+    let urls: Vec<_> = (0..NODES).map(|node| format!("http://{}", socket_address(node))).collect();
+    let list = NodeList::parse(&urls.join(",")).unwrap();
+    (urls, list)
 }
 
 /// The end of a cable: interfaces have short names.
@@ -145,10 +174,8 @@ fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
 #[test]
 fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
     let network = Network::lay();
-    let urls: Vec<_> = (0..NODES).map(|node| format!("http://{}", socket_address(node))).collect();
-    let list = NodeList::parse(&urls.join(",")).unwrap();
-    let folders = [(); NODES].map(|()| TempDir::new().unwrap());
-    let nodes: Vec<_> = (0..NODES).map(|node| network.serve(node, &folders[node], &list)).collect();
+    let (urls, list) = addresses();
+    let nodes = network.serve_all(&list, WAIT);
     let keys: Vec<String> = (0..NODES)
         .map(|node| {
             let mut keys = (0..).map(|number| format!("key{number}"));
@@ -191,5 +218,40 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
             assert!(value == "kept" || value == "x", "{value}");
         }
     }
-    nodes.into_iter().for_each(Serving::stop);
+    nodes.into_iter().for_each(|(node, _)| node.stop());
+}
+
+/// A request that the network swallowed may arrive when it is whole again: that is no second write
+/// of one that was answered, and none out of its time.
+#[test]
+fn every_key_is_a_register_beside_cuts_of_the_network() {
+    let network = Network::lay();
+    let (_, list) = addresses();
+    let nodes = network.serve_all(&list, "300ms");
+    let (mut operations, mut unknown) = (0, 0);
+    for round in 0..6 {
+        let (history, prefix) = (History::default(), format!("round {round} "));
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (history, prefix, network) = (&history, &prefix, &network);
+                let connect = move || network.try_client(client % NODES);
+                let seed = (round * 1_000 + client) as u64;
+                scope.spawn(move || {
+                    history.play((prefix, Mix::Single), OPERATIONS, seed, connect);
+                });
+            }
+            // Nodes wait longer than one of these cuts takes, and give up within the others.
+            for (cut, milliseconds) in [450, 100, 450].into_iter().enumerate() {
+                std::thread::sleep(Duration::from_millis(3));
+                network.pull((round + cut) % NODES);
+                std::thread::sleep(Duration::from_millis(milliseconds));
+                network.plug_in((round + cut) % NODES);
+            }
+        });
+        let (all, lost) = history.check(&prefix);
+        (operations, unknown) = (operations + all, unknown + lost);
+    }
+    println!("{operations} operations, {unknown} of them without a known outcome");
+    assert!(unknown > 0, "no request met a cut");
+    nodes.into_iter().for_each(|(node, _)| node.stop());
 }
