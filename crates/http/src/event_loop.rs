@@ -125,7 +125,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Runs until it is told to stop and its connections are done.
-    pub(crate) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
         let mut sweep_at = self.clock.now();
@@ -136,11 +136,11 @@ impl<S: Service> EventLoop<S> {
             let is_busy = !self.again.is_empty() || !self.handshakes.is_empty();
             let pause = is_busy.then_some(Duration::ZERO);
             let looked = self.clock.now();
-            let mut woke = self.wait_for_events(&mut events, pause)?;
+            let mut woke = self.wait_for_events(&mut events, pause);
             ready.add(&events, woke);
             if gather.is_due(looked, woke, &ready) && !is_busy {
                 self.pause(woke);
-                let again = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
+                let again = self.wait_for_events(&mut events, Some(Duration::ZERO));
                 gather.idle(woke, again);
                 ready.add(&events, again);
                 woke = again;
@@ -155,7 +155,7 @@ impl<S: Service> EventLoop<S> {
                 }
                 // Others need not wait for what else comes.
                 self.write_batch();
-                woke = self.wait_for_events(&mut events, Some(Duration::ZERO))?;
+                woke = self.wait_for_events(&mut events, Some(Duration::ZERO));
                 self.accounts().set_last(woke);
                 ready.add(&events, woke);
                 found = ready.len();
@@ -177,7 +177,7 @@ impl<S: Service> EventLoop<S> {
             }
             if self.is_over(woke) {
                 self.end_connections();
-                return Ok(());
+                return;
             }
         }
     }
@@ -222,17 +222,13 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Looks for descriptors that are ready, waiting as long as `pause`; comes back with the time.
-    fn wait_for_events(
-        &mut self,
-        events: &mut Events,
-        pause: Option<Duration>,
-    ) -> io::Result<Ticks> {
-        match self.poll.poll(events, pause) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            Err(_) => events.clear(),
-            Ok(()) => {}
+    fn wait_for_events(&mut self, events: &mut Events, pause: Option<Duration>) -> Ticks {
+        if let Err(error) = self.poll.poll(events, pause) {
+            // By epoll_wait(2), nothing else can be wrong with a descriptor and a buffer of ours.
+            assert_eq!(error.kind(), ErrorKind::Interrupted, "epoll: {error}");
+            events.clear();
         }
-        Ok(self.clock.now())
+        self.clock.now()
     }
 
     fn is_over(&self, now: Ticks) -> bool {

@@ -32,7 +32,7 @@ pub struct Endpoint {
 pub struct Server<L: Send + 'static> {
     addresses: Vec<ListenAddress>,
     mailboxes: Vec<Arc<Mailbox<L>>>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
 
@@ -117,7 +117,7 @@ impl<L: Send + 'static> Server<L> {
             };
             let _ = begun.send(outcome);
             drop(begun);
-            event_loop.map_or(Ok(()), EventLoop::run)
+            event_loop.into_iter().for_each(EventLoop::run);
         };
         let name = format!("pellucid-loop-{index}");
         self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
@@ -139,14 +139,14 @@ impl<L: Send + 'static> Server<L> {
     /// Accepts no more, lets requests in flight finish within the limit for it, and ends.
     ///
     /// # Errors
-    /// The error with which an event loop ended before it was told to.
+    /// If an event loop panicked.
     pub fn stop(self) -> io::Result<()> {
         for mailbox in &self.mailboxes {
             mailbox.post(Message::Stop);
         }
         let mut outcome = Ok(());
         for thread in self.threads {
-            outcome = outcome.and(thread.join().unwrap_or_else(panicked));
+            outcome = outcome.and(thread.join().or_else(panicked));
         }
         outcome
     }

@@ -10,8 +10,9 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use common::tls_client::file;
 use common::{connect, listener, start, try_start_at};
-use pellucid_http::{Cut, Limits};
+use pellucid_http::{Certificates, Cut, Limits};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
@@ -37,6 +38,29 @@ fn take_all() -> Vec<File> {
 fn a_process_without_descriptors_starts_whole_and_turns_new_clients_away() {
     a_server_with_few_descriptors_serves_or_does_not_start();
     new_clients_are_turned_away_at_once();
+    a_certificate_that_could_not_be_read_is_read_again();
+}
+
+/// It was taken for read, and the old one served until it had expired.
+fn a_certificate_that_could_not_be_read_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = ["", "-key"].map(|part| folder.path().join(format!("pair{part}.pem")));
+    let install = |pair: &str| {
+        for (part, place) in ["", "-key"].iter().zip(&places) {
+            std::fs::copy(file(&format!("{pair}{part}.pem")), place).unwrap();
+        }
+    };
+    install("first");
+    let certificates = Certificates::load(&places[0], &places[1]).unwrap();
+    install("second");
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
+    let taken = take_all();
+    assert!(certificates.reload_if_changed().unwrap().is_err());
+    drop(taken);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    certificates.reload_if_changed().unwrap().unwrap();
+    assert!(certificates.reload_if_changed().is_none());
 }
 
 /// It started, and one event loop of two was gone: whoever it was given waited for ever.

@@ -1,6 +1,6 @@
 //! `pellucid serve`: the server, until it is told to stop.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -53,6 +53,14 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
     }
 }
 
+/// Makes all that the service manager is told by, before it hears that the server is ready.
+fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<Watchdog>)> {
+    let manager = Manager::of_environment()?;
+    let address = server.addresses().first();
+    let watchdog = address.map(|address| Watchdog::begin(address, has_tls)).transpose()?;
+    Ok((manager, watchdog.flatten()))
+}
+
 /// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets
 /// requests in flight finish and closes the store.
 fn serve(options: ServerOptions) -> Result<(), Failure> {
@@ -64,10 +72,10 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     // In one piece: who reads the first line alone may be gone before a second one comes.
     print!("{}", lines.collect::<String>());
     std::io::stdout().flush().map_err(Failure::work)?;
-    let manager = Manager::of_environment();
+    let (manager, watchdog) = watch(&server, has_tls).map_err(|error| {
+        Failure::work(format!("the service manager cannot be told of the server: {error}"))
+    })?;
     manager.tell("READY=1");
-    let address = server.addresses().first();
-    let watchdog = address.and_then(|address| Watchdog::begin(address, has_tls));
     // SIGHUP ends nothing: by custom it says that files were changed.
     while signals.forever().next() == Some(SIGHUP) {
         server.reload_certificate();

@@ -3,6 +3,7 @@
 //! The protocol is a datagram of text to the socket that `NOTIFY_SOCKET` names; where there is
 //! none, nothing is told.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +22,11 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// The one that the environment names.
-    pub(crate) fn of_environment() -> Manager {
-        Manager { socket: connect() }
+    ///
+    /// # Errors
+    /// If it cannot be told anything. It would end a server of which it hears nothing.
+    pub(crate) fn of_environment() -> io::Result<Manager> {
+        Ok(Manager { socket: connect()? })
     }
 
     /// Tells it `state`, such as `READY=1`. A manager that does not listen is no reason to stop.
@@ -33,13 +37,13 @@ impl Manager {
     }
 }
 
-fn connect() -> Option<(UnixDatagram, UnixAddress)> {
-    let name = std::env::var_os("NOTIFY_SOCKET")?;
+fn connect() -> io::Result<Option<(UnixDatagram, UnixAddress)>> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(None) };
     let address = match name.as_bytes() {
         [b'@', rest @ ..] => UnixAddress::from_abstract_name(rest),
         _ => UnixAddress::from_pathname(&name),
     };
-    Some((UnixDatagram::unbound().ok()?, address.ok()?))
+    Ok(Some((UnixDatagram::unbound()?, address?)))
 }
 
 /// Shows the manager that the server answers, for as long as this lives.
@@ -51,22 +55,26 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Begins, if the manager asked for it (`WATCHDOG_USEC`). Whose name is in the certificate of a
     /// server with TLS does not matter: this asks itself.
-    pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> Option<Watchdog> {
-        let microseconds: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
+    ///
+    /// # Errors
+    /// If the system has no descriptor or thread for it.
+    pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> io::Result<Option<Watchdog>> {
+        let microseconds = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
+        let Some(microseconds) = microseconds else { return Ok(None) };
         // Twice within the time that is allowed, as sd_watchdog_enabled(3) advises.
         let pause = Duration::from_micros(microseconds) / 2;
         let asked = url_of(address, has_tls);
         let (stop, stopped) = channel::<()>();
+        let manager = Manager::of_environment()?;
         let run = move || {
-            let manager = Manager::of_environment();
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 if answers(&asked) {
                     manager.tell("WATCHDOG=1");
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run);
-        Some(Watchdog { stop: Some(stop), thread: thread.ok() })
+        let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run)?;
+        Ok(Some(Watchdog { stop: Some(stop), thread: Some(thread) }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pellucid_http::{CertificateError, Certificates};
 use pellucid_thread::{Job, Recurring};
 
-use crate::log::Log;
+use crate::log::{Log, Trouble};
 
 /// The time between two looks at the files.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -28,9 +28,10 @@ impl CertificateWatch {
     ) -> std::io::Result<CertificateWatch> {
         static CERTIFICATES: Job = Job::new("certificates");
         let (watched, lines) = (Arc::clone(&certificates), log.clone());
+        let mut trouble = Trouble::default();
         let watch = Recurring::start(THREAD, &CERTIFICATES, LOOK_PAUSE, move || {
             if let Some(outcome) = watched.reload_if_changed() {
-                report(&lines, outcome);
+                report(&lines, outcome, &mut trouble);
             }
         })?;
         Ok(CertificateWatch { certificates, log, _watch: watch })
@@ -38,13 +39,16 @@ impl CertificateWatch {
 
     /// Reads the files now, whether they changed or not.
     pub(crate) fn reload(&self) {
-        report(&self.log, self.certificates.reload());
+        report(&self.log, self.certificates.reload(), &mut Trouble::default());
     }
 }
 
-fn report(log: &Log, outcome: Result<(), CertificateError>) {
+fn report(log: &Log, outcome: Result<(), CertificateError>, trouble: &mut Trouble) {
     match outcome {
-        Ok(()) => log.info("new connections get the certificate that was read just now"),
-        Err(error) => log.write(&format!("the certificate stays what it was: {error}")),
+        Ok(()) => {
+            *trouble = Trouble::default();
+            log.info("new connections get the certificate that was read just now");
+        }
+        Err(error) => trouble.tell(log, format!("the certificate stays what it was: {error}")),
     }
 }

@@ -9,6 +9,8 @@
 
 pub mod access;
 mod admin;
+#[cfg(test)]
+mod alone;
 mod answer;
 mod certificates;
 mod changes;

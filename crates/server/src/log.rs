@@ -53,6 +53,19 @@ impl Log {
     }
 }
 
+/// Something that fails again and again, and is told once for as long as it fails alike.
+#[derive(Default)]
+pub(crate) struct Trouble(String);
+
+impl Trouble {
+    pub(crate) fn tell(&mut self, log: &Log, text: String) {
+        if text != self.0 {
+            log.write(&text);
+            self.0 = text;
+        }
+    }
+}
+
 /// Takes the text of events, and nothing else.
 struct Lines<W> {
     write: W,

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
 use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
-use pellucid_thread::Recurring;
+use pellucid_thread::{Mutex, Recurring};
 
 use crate::access::{
     Accounts, Authentication, Identity, Secret, Sites, Verifier, check_accounts, host_of,
@@ -498,8 +498,6 @@ fn serve(
     limits.memory = documents.memory().clone();
     let endpoint = Endpoint { listeners, limits, certificates: certificates.clone() };
     let account = observer.account.clone();
-    let server = Server::start(endpoint, &account, options.threads, |gauge| parts.service(gauge));
-    let server = server.map_err(ServerError::Run)?;
     let follower = Follower::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
     let drain = (options.accounting == Accounting::Full).then(|| {
@@ -513,6 +511,10 @@ fn serve(
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
     let watch = certificates.map(|given| CertificateWatch::start(given, observer.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
+    // Last, as nothing may be served if anything else does not start.
+    let account = &observer.account;
+    let server = Server::start(endpoint, account, options.threads, |gauge| parts.service(gauge));
+    let server = server.map_err(ServerError::Run)?;
     Ok(RunningServer {
         server,
         observer,
@@ -630,14 +632,7 @@ impl RunningServer {
         };
         let log = self.observer.log.clone();
         let wait = self.stop.saturating_add(END_WAIT);
-        let (sender, ended) = sync_channel(1);
-        let end = move || {
-            // Nobody listens any more if it took too long.
-            let _ = sender.send(self.end());
-        };
-        let started = std::thread::Builder::new().name("pellucid-stop".to_owned()).spawn(end);
-        let served = started.ok().and_then(|_| ended.recv_timeout(wait).ok());
-        match served {
+        match run_within("pellucid-stop", wait, || self.end()) {
             Some(served) if closing.store.replicated().is_none() => served.and(closing.close()),
             Some(served) => {
                 let closed = closing.close_within(COPIES_CLOSE_WAIT);
@@ -669,6 +664,28 @@ impl RunningServer {
     }
 }
 
+/// Runs something on a thread of its own; nothing comes back if that takes longer than `wait`.
+/// Where the system starts no thread it runs here, however long it takes: a stop that is left out
+/// would cut off requests in flight, and leave the store open.
+fn run_within<T: Send + 'static>(
+    name: &str,
+    wait: Duration,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, ended) = sync_channel(1);
+    let run = Arc::new(Mutex::new(Some(run)));
+    let take = |run: &Mutex<Option<_>>| run.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = Arc::clone(&run);
+    let work = move || {
+        // Nobody listens any more if it took too long.
+        take(&taken).map(|run| sender.send(run()))
+    };
+    match std::thread::Builder::new().name(name.to_owned()).spawn(work) {
+        Ok(_) => ended.recv_timeout(wait).ok(),
+        Err(_) => take(&run).map(|run| run()),
+    }
+}
+
 /// The end of the store.
 struct Closing {
     documents: Arc<DocumentApi>,
@@ -685,12 +702,7 @@ impl Closing {
 
     /// Closes the store on another thread; nothing if that takes longer than this.
     fn close_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
-        let (sender, closed) = sync_channel(1);
-        let run = move || {
-            let _ = sender.send(self.close());
-        };
-        let started = std::thread::Builder::new().name("pellucid-close".to_owned()).spawn(run);
-        started.ok().and_then(|_| closed.recv_timeout(wait).ok())
+        run_within("pellucid-close", wait, || self.close())
     }
 
     /// Closes the store although threads are at work that do not end, and says which. They find
@@ -716,5 +728,31 @@ impl Closing {
             format!("the stop did not wait longer for what does not end ({stuck}); {outcome}");
         log.error(&text);
         Err(ServerError::Stuck(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// The end of the server was dropped with the thread that there was no room for.
+    #[test]
+    fn what_ends_a_server_runs_without_a_thread_of_its_own() {
+        crate::alone::run(
+            "run::tests::what_ends_a_server_runs_without_a_thread_of_its_own",
+            || {
+                let wait = Duration::from_secs(60);
+                let name = || std::thread::current().name().map(str::to_owned);
+                let limit = getrlimit(Resource::As);
+                setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
+                let is_done = run_within("other", wait, || true);
+                let spawned = std::thread::Builder::new().spawn(|| ());
+                setrlimit(Resource::As, limit).unwrap();
+                assert_eq!((is_done, spawned.is_err()), (Some(true), true));
+                assert_eq!(run_within("other", wait, name), Some(Some("other".to_owned())));
+            },
+        );
     }
 }

@@ -95,15 +95,13 @@ impl Certificates {
     /// See [`CertificateError`]; the old pair stays then.
     pub fn reload(&self) -> Result<(), CertificateError> {
         let files = state_of(&self.certificate, &self.key);
-        let config = read(&self.certificate, &self.key, &self.ticketer);
-        let mut current = self.lock();
-        // Also after a failure: it is told once, not again until the files change again.
-        current.files = files;
-        current.config = config?;
+        let config = read(&self.certificate, &self.key, &self.ticketer)?;
+        *self.lock() = Current { config, files };
         Ok(())
     }
 
-    /// As [`Certificates::reload`], if the files were written since they were last looked at.
+    /// As [`Certificates::reload`], if the files were written since they were last read. A failure
+    /// comes back with each call until they are read: the process may have had no descriptor.
     pub fn reload_if_changed(&self) -> Option<Result<(), CertificateError>> {
         let is_changed = state_of(&self.certificate, &self.key) != self.lock().files;
         is_changed.then(|| self.reload())

@@ -9,7 +9,7 @@ mod unix;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::common::{Serving, entity, finish, pellucid, run, text};
@@ -204,6 +204,45 @@ fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
         server.stop();
         while next() != "STOPPING=1" {}
     }
+}
+
+/// It served, and said nothing: systemd ended it after half a minute, and again and again.
+#[test]
+fn a_server_that_cannot_tell_systemd_that_it_is_ready_does_not_start() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let data = folder.path().join("data");
+    let mut descriptors = 10;
+    let is_ready = || matches!(socket.recv(&mut [0; 64]), Ok(count) if count > 0);
+    loop {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("ulimit -n {descriptors} && exec \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_pellucid"), "serve", "--data"]);
+        command.arg(&data).args(["--listen", "127.0.0.1:0", "--threads", "1"]);
+        command.env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        let begun = std::time::Instant::now();
+        let ended = loop {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{descriptors}: it says nothing");
+            if is_ready() {
+                break None;
+            }
+            if let Some(status) = server.try_wait().unwrap() {
+                break Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let Some(status) = ended else {
+            server.kill().unwrap();
+            server.wait().unwrap();
+            break;
+        };
+        assert_eq!(status.code(), Some(1), "{descriptors}");
+        descriptors += 1;
+    }
+    assert!(descriptors > 10, "a server needs descriptors");
 }
 
 #[test]

@@ -181,16 +181,17 @@ impl Accounts {
     /// Takes over what others changed in the file; says whether there was anything.
     ///
     /// # Errors
-    /// If the file cannot be read: the accounts stay as they were.
+    /// If the file cannot be read: the accounts stay as they were, and the next look tries again.
     pub fn refresh(&self) -> Result<bool, AccessError> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.file.stamp();
         if stamp == *read {
             return Ok(false);
         }
-        // Noted also where reading fails: one message for one broken file.
-        *read = stamp;
         let state = State::new(&self.file.read()?, self.jwt_secret.as_ref());
+        // Noted once it is in force: a process without descriptors would never take back what the
+        // file takes back.
+        *read = stamp;
         if is_enforced(self.authentication, &state) {
             // Never taken back: removing the last account must not open the server.
             self.is_enforced.store(true, Ordering::Relaxed);
@@ -273,6 +274,7 @@ impl State {
 mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tempfile::TempDir;
 
     use super::*;
@@ -312,6 +314,23 @@ mod tests {
         assert!(open.refresh().unwrap() && open.is_enforced(), "the other one follows the file");
         accounts.change(|list| list.remove("ada")).unwrap();
         assert!(accounts.is_enforced());
+    }
+
+    /// An account that was removed meanwhile stayed in force until the file changed again.
+    #[test]
+    fn a_file_that_could_not_be_read_is_read_again() {
+        const NAME: &str = "access::accounts::tests::a_file_that_could_not_be_read_is_read_again";
+        crate::alone::run(NAME, || {
+            let folder = TempDir::new().unwrap();
+            let (accounts, other) = (with_ada(&folder), AccountFile::new(folder.path()));
+            other.change(|list| list.remove("ada")).unwrap();
+            let limit = getrlimit(Resource::Nofile);
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+            let refused = accounts.refresh();
+            setrlimit(Resource::Nofile, limit).unwrap();
+            assert!(matches!(refused, Err(AccessError::File(..))), "{refused:?}");
+            assert!(accounts.refresh().unwrap() && accounts.account("ada").is_none());
+        });
     }
 
     #[test]

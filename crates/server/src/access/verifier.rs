@@ -15,7 +15,7 @@ use crate::access::attempts::{Attempts, Origin, PENDING_MAX, TooMany};
 use crate::access::credentials::Credentials;
 use crate::access::identity::Identity;
 use crate::access::verified::Digest;
-use crate::log::Log;
+use crate::log::{Log, Trouble};
 
 /// The time between two looks at the file.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
@@ -115,6 +115,7 @@ fn run(
     (attempts, time): (&Mutex<Attempts>, Stopwatch),
     log: &Log,
 ) {
+    let mut trouble = Trouble::default();
     loop {
         match queue.recv_timeout(REFRESH_EVERY) {
             Ok(Attempt { digest, origin, name, password }) => {
@@ -130,8 +131,11 @@ fn run(
         // One look at the file's metadata: cheap beside a password.
         match accounts.refresh() {
             Ok(false) => {}
-            Ok(true) => log.info("the accounts were changed and are in force"),
-            Err(error) => log.write(&format!("{error}; those from before stay in force")),
+            Ok(true) => {
+                trouble = Trouble::default();
+                log.info("the accounts were changed and are in force");
+            }
+            Err(error) => trouble.tell(log, format!("{error}; those from before stay in force")),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use pellucid_clock::Ticks;
 use pellucid_http::{BodySource, Filled, Reminder};
 use pellucid_store::{Store, Workers};
-use pellucid_thread::Mutex;
+use pellucid_thread::{Mutex, contain};
 
 use super::body::{ChangesBody, Occasion};
 use super::followers::{FollowerPlace, Followers};
@@ -20,14 +20,22 @@ enum PieceState {
     Asleep { body: ChangesBody, since: Ticks },
     /// A piece is being made, or there is none.
     Away,
+    /// The code that made the next piece panicked.
+    Broken,
 }
 
 impl PieceState {
     /// The next piece; the memory of the last one is used again.
     fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> PieceState {
-        piece.clear();
-        let filled = body.fill(&mut piece, occasion);
-        PieceState::Here { piece, filled, body }
+        let made = contain(move || {
+            piece.clear();
+            let filled = body.fill(&mut piece, occasion);
+            PieceState::Here { piece, filled, body }
+        });
+        made.unwrap_or_else(|panicked| {
+            panicked.tell();
+            PieceState::Broken
+        })
     }
 }
 
@@ -86,6 +94,7 @@ impl BodySource for ChangesPieces {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, PieceState::Away) {
             PieceState::Away => Filled::Waiting,
+            PieceState::Broken => Filled::Broken,
             PieceState::Asleep { body, since } => {
                 let occasion = match self.followers.is_stopping() {
                     true => Some(Occasion::Stop),

@@ -275,7 +275,14 @@ impl Shared {
     /// have.
     fn take(&self, queue: &mut Queue) -> Option<Queued> {
         let queued = match queue.due.first_entry() {
-            Some(first) if queue.is_closed || first.key().0 <= self.clock.now() => first.remove(),
+            Some(first) if queue.is_closed || first.key().0 <= self.clock.now() => {
+                let due = first.remove();
+                if !queue.jobs.is_empty() {
+                    // A call came that counted on this thread.
+                    self.unattended.notify_one();
+                }
+                due
+            }
             _ => queue.jobs.pop_front()?,
         };
         queue.bytes -= queued.bytes;
@@ -381,6 +388,45 @@ mod tests {
         pool.stop();
         let queue = pool.shared.queue();
         assert_eq!((queue.threads, queue.further, queue.bytes), (0, 0, 0));
+    }
+
+    /// A call that came as a job fell due waited for as long as that took: both counted on the only
+    /// thread that was free.
+    #[test]
+    fn a_call_that_comes_beside_a_due_job_is_attended_to() {
+        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
+        let threads = pool.shared.queue().threads;
+        let end = Arc::new(std::sync::Barrier::new(threads + 1));
+        for _ in 1..threads {
+            let end = Arc::clone(&end);
+            assert!(pool.try_run(0, move |_| {
+                end.wait();
+            }));
+        }
+        let is_ready = |queue: &Queue| queue.jobs.is_empty() && queue.idle == 1;
+        while !is_ready(&pool.shared.queue()) {
+            std::thread::yield_now();
+        }
+        // The thread that attends has seen that nobody waits, too.
+        std::thread::sleep(2 * STALL);
+        let (sender, receiver) = channel();
+        let since = pool.shared.clock.now();
+        let queued = |job: Box<dyn FnOnce(u64) + Send>| {
+            let put_down = HandedOver::put_down(WaitKind::Thread);
+            Queued { job, put_down, bytes: 0, since }
+        };
+        let lasting = Arc::clone(&end);
+        let mut queue = pool.shared.queue();
+        let lasts = move |_| {
+            lasting.wait();
+        };
+        queue.due.insert((since, 0), queued(Box::new(lasts)));
+        queue.jobs.push_back(queued(Box::new(move |_| sender.send(()).unwrap())));
+        drop(queue);
+        pool.shared.arrived.notify_one();
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        end.wait();
+        pool.stop();
     }
 
     /// A stop waited for calls whose clients were gone.

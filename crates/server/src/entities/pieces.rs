@@ -10,7 +10,7 @@ use pellucid_http::{BodySource, Filled, Reminder};
 use pellucid_store::{
     Arrival, Range, ReadMode, Result as StoreResult, Scan, Store, StoreError, Table, Workers,
 };
-use pellucid_thread::Mutex;
+use pellucid_thread::{Mutex, contain};
 
 use super::multi_get::{KeyList, KeyReads};
 use super::ranges::{Entries, Form, NextEntry, Query, RangeBody};
@@ -206,14 +206,22 @@ enum State {
     },
     /// The next piece is being made, or there is none.
     Away,
+    /// The code that made the next piece panicked.
+    Broken,
 }
 
 impl State {
     /// The next piece; the memory of the last one is used again.
     fn next(mut piece: Vec<u8>, mut body: StoreRange) -> State {
-        piece.clear();
-        let filled = body.fill(&mut piece);
-        State::Here { piece, filled, body }
+        let made = contain(move || {
+            piece.clear();
+            let filled = body.fill(&mut piece);
+            State::Here { piece, filled, body }
+        });
+        made.unwrap_or_else(|panicked| {
+            panicked.tell();
+            State::Broken
+        })
     }
 }
 
@@ -229,6 +237,7 @@ impl BodySource for Pieces {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (piece, body) = match std::mem::replace(&mut *state, State::Away) {
             State::Away => return Filled::Waiting,
+            State::Broken => return Filled::Broken,
             State::Here { piece, filled, body } => {
                 out.extend_from_slice(&piece);
                 if filled != Filled::More {
@@ -250,5 +259,33 @@ impl BodySource for Pieces {
             }
         }
         Filled::More
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_store::{Head, Object};
+
+    use super::*;
+
+    struct Panicking;
+
+    impl Scan for Panicking {
+        fn next(&mut self) -> StoreResult<Option<(&[u8], Object)>> {
+            panic!("on purpose");
+        }
+
+        fn next_head(&mut self) -> StoreResult<Option<(&[u8], Head)>> {
+            Ok(None)
+        }
+    }
+
+    /// Nobody was told, and the client waited for the rest of its range for ever.
+    #[test]
+    fn a_piece_whose_making_panics_ends_its_response() {
+        let log = Log::new(|_| {});
+        let entries = StoreEntries::Range(Box::new(Panicking));
+        let body = RangeBody::new(entries, Form::Ndjson, 10, &log);
+        assert!(matches!(State::next(Vec::new(), body), State::Broken));
     }
 }
