@@ -24,20 +24,23 @@ const EXPIRED_AT_ONCE: usize = 200;
 /// epoch), up to a bounded number of each. Returns their number.
 ///
 /// # Errors
-/// Errors of the store.
+/// The first error of the store; the other indexes have had their turn all the same.
 pub fn remove_expired(documents: &Arc<Documents>, now_seconds: f64) -> Result<usize> {
-    let mut removed = 0;
+    let (mut removed, mut failure) = (0, None);
     for name in documents.database_names() {
         let Ok(database) = documents.database(&name) else { continue };
         for collection in database.collections() {
             for index in collection.shape().readable_indexes() {
                 if index.definition.kind == IndexKind::Ttl {
-                    removed += remove_expired_of(documents, &collection, index, now_seconds)?;
+                    match remove_expired_of(documents, &collection, index, now_seconds) {
+                        Ok(count) => removed += count,
+                        Err(error) => failure = failure.or(Some(error)),
+                    }
                 }
             }
         }
     }
-    Ok(removed)
+    failure.map_or(Ok(removed), Err)
 }
 
 fn remove_expired_of(
@@ -52,7 +55,7 @@ fn remove_expired_of(
     let mut scan = documents.storage().scan(&index.prefix, &index.prefix)?;
     let mut entries = Vec::new();
     while entries.len() < EXPIRED_AT_ONCE {
-        match scan.next()? {
+        match scan.next_head()? {
             Some((key, _)) if key < &end[..] => entries.push(key.to_vec()),
             _ => break,
         }

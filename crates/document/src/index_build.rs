@@ -95,14 +95,14 @@ fn announce(
     for index in &definition.indexes {
         let is_same_name = index.name == wanted.name;
         if index.is_same_as(&wanted) && (wanted.name.is_empty() || is_same_name) {
-            return Ok(Announced::There(index.clone()));
+            return Ok(announced_before(index));
         }
         if is_same_name {
             let message = "duplicate value for `id` or `name`";
             return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
         }
         if index.is_same_as(&wanted) {
-            return Ok(Announced::There(index.clone()));
+            return Ok(announced_before(index));
         }
     }
     if wanted.name == "primary" || definition.indexes.len() >= INDEXES_MAX {
@@ -255,6 +255,15 @@ fn remove_index(documents: &Documents, collection: &Collection, id: u64) -> Resu
 enum Announced {
     There(IndexDefinition),
     New(IndexDefinition),
+}
+
+/// An index that is known already. One that nobody fills, as this turn is ours, was left by a
+/// failure that could not remove it either: it is filled again.
+fn announced_before(index: &IndexDefinition) -> Announced {
+    match index.state {
+        IndexState::Filling => Announced::New(index.clone()),
+        _ => Announced::There(index.clone()),
+    }
 }
 
 /// Finds an index by its number or name.

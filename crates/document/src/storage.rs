@@ -160,14 +160,15 @@ impl Storage {
     fn remove_some_garbage(&self) -> Result<bool> {
         let prefix = garbage_prefix();
         let mut scan = self.scan(&prefix, &prefix)?;
-        let Some((note, _)) = scan.next()? else { return Ok(false) };
+        // Without values: one that is damaged is no reason to keep it.
+        let Some((note, _)) = scan.next_head()? else { return Ok(false) };
         let note = note.to_vec();
         drop(scan);
         let garbage = &note[prefix.len()..];
         let mut scan = self.scan(garbage, garbage)?;
         let mut keys = Vec::new();
         while keys.len() < KEYS_AT_ONCE {
-            let Some((key, _)) = scan.next()? else { break };
+            let Some((key, _)) = scan.next_head()? else { break };
             keys.push(key.to_vec());
         }
         if keys.len() < KEYS_AT_ONCE {

@@ -1,5 +1,6 @@
 //! The store's folder: its parts, and the lock that one process holds.
 
+use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 use std::path::Path;
 
 use pellucid_io::{FileSystem, LockGuard};
@@ -14,6 +15,8 @@ pub(crate) const LEDGER_FOLDER: &str = "ledger";
 
 /// Makes the folders of the store in `directory`.
 pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
+    let is_missing = |folder: &&Path| !file_system.exists(folder);
+    let made = directory.ancestors().take_while(is_missing).count();
     for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
         if !file_system.exists(folder) {
             let made = file_system.create_directory(folder);
@@ -22,11 +25,18 @@ pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Re
     }
     let synced = file_system.sync_directory(directory);
     synced.map_err(|error| Error::io("sync", directory, error))?;
-    if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        // Not every parent may be opened by us; then its names are its owner's business.
-        let _ = file_system.sync_directory(parent);
+    // The name of a folder that was there is synced, too: who made it may have been cut off here.
+    let mut parents = directory.ancestors().skip(1).take(made.max(1));
+    parents.try_for_each(|parent| sync_parent(file_system, parent))
+}
+
+fn sync_parent(file_system: &dyn FileSystem, parent: &Path) -> Result<()> {
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match file_system.sync_directory(parent) {
+        // Then its names are its owner's business.
+        Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => Ok(()),
+        synced => synced.map_err(|error| Error::io("sync", parent, error)),
     }
-    Ok(())
 }
 
 /// Locks the store in `directory`.

@@ -3,6 +3,7 @@
 //! It is replaced as a whole: written beside the old one, synced, renamed over it, the folder
 //! synced, and read back. Files that only the old one names are removed after that.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pellucid_io::{File, FileSystem};
@@ -89,11 +90,11 @@ impl Manifest {
     /// Reads the manifest of the store in `directory`; `None` if there is no such file.
     pub(crate) fn read(fs: &dyn FileSystem, directory: &Path) -> Result<Option<Manifest>> {
         let path = manifest_path(directory);
-        if !fs.exists(&path) {
-            return Ok(None);
+        match read_file(fs, &path) {
+            Ok(bytes) => Manifest::decode(&bytes, &path).map(Some),
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
-        let bytes = read_file(fs, &path)?;
-        Manifest::decode(&bytes, &path).map(Some)
     }
 
     /// Makes this the manifest of the store in `directory`.

@@ -26,6 +26,7 @@ use crate::journal::{
     list_segments, segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::{Manifest, SegmentFacts};
+use crate::manifest::manifest_path;
 use crate::mapped::unreadable_parts;
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
@@ -124,13 +125,19 @@ pub fn salvage(
     let files = &*options.file_system;
     let damaged_files = &ByCalls(files);
     let _lock = take_lock(files, from)?;
-    let former = Manifest::read(files, from).ok().flatten();
+    let former = match Manifest::read(files, from) {
+        // What a newer release wrote is not for this one to judge.
+        Err(error @ Error::Version { .. }) => return Err(error),
+        former => former,
+    };
+    let unreadable = former.as_ref().err().map(|error| lost_manifest(from, error));
+    let former = former.ok().flatten();
     let identity = match &former {
         Some(manifest) => manifest.store_identity,
         None => journal_identity(from, &options)?,
     };
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
-    let mut salvaged = Salvaged::default();
+    let mut salvaged = Salvaged { lost: unreadable.into_iter().collect(), ..Salvaged::default() };
     let (paths, places, spans) = (Vec::new(), Vec::new(), Vec::new());
     let manifest = &former;
     let mut reader = SegmentReader { files: damaged_files, from, manifest, paths, places, spans };
@@ -151,6 +158,21 @@ pub fn salvage(
     let engine = Engine::open(to, options)?;
     engine.close()?;
     Ok(salvaged)
+}
+
+/// A manifest that cannot be read: which segments there were, and the time, are not known.
+fn lost_manifest(from: &Path, error: &Error) -> Lost {
+    Lost {
+        path: manifest_path(from),
+        offset: 0,
+        length: 0,
+        first_sequence: 0,
+        last_sequence: 0,
+        what: format!(
+            "{error}: segments that are missing at the end, and expired entries that are there \
+             again, cannot be told"
+        ),
+    }
 }
 
 /// Writes the records at `places` as segments that stand for all sequence numbers up to

@@ -258,7 +258,12 @@ fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
 
 /// Writes a group: as one batch where it is of one part, else one by one, all on their way at once.
 fn write(to: &dyn Store, table: Table, group: &[Entry], is_one_part: bool) -> Result<()> {
-    let (durable, mut timeline) = (Acknowledgement::Os, Timeline::off());
+    // A store of this process syncs all that it holds when it is closed; nodes elsewhere do not.
+    let durable = match to.local() {
+        Some(_) => Acknowledgement::Os,
+        None => Acknowledgement::Disk,
+    };
+    let mut timeline = Timeline::off();
     if is_one_part {
         let operations: Vec<_> = group.iter().map(Entry::operation).collect();
         to.write(table, &operations, durable, &mut timeline).wait()?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
 use super::Entry;
-use crate::codec::{put_varint, take_varint};
+use crate::codec::{checksum, put_varint, take_varint};
 use crate::error::{Error, Result};
 use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
 
@@ -85,6 +85,8 @@ struct Spill {
     limit_bytes: usize,
     file: Option<Arc<dyn File>>,
     written_bytes: u64,
+    /// crc32c of what was written.
+    checksum: u32,
     /// The file, once nothing is added any more.
     map: Option<Arc<dyn Map>>,
 }
@@ -97,8 +99,15 @@ impl DroppedList {
         limit_bytes: usize,
     ) -> DroppedList {
         let file_system = Arc::clone(file_system);
-        let spill =
-            Spill { file_system, path, limit_bytes, file: None, written_bytes: 0, map: None };
+        let spill = Spill {
+            file_system,
+            path,
+            limit_bytes,
+            file: None,
+            written_bytes: 0,
+            checksum: 0,
+            map: None,
+        };
         DroppedList { spill: Some(spill), ..DroppedList::default() }
     }
 
@@ -130,7 +139,8 @@ impl DroppedList {
         self.next = Some(Box::new(next));
     }
 
-    /// All of them, in no order.
+    /// All of them, in no order. Those that the medium does not give back as they were are left
+    /// out: their records count as live, where others would be taken for dead.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Dropped> + '_ {
         std::iter::successors(Some(self), |list| list.next.as_deref()).flat_map(|list| {
             let spilled = list.spill.as_ref().map_or(&[][..], Spill::bytes);
@@ -155,6 +165,7 @@ impl Spill {
         };
         file.write_all_at(packed, self.written_bytes).map_err(failed)?;
         self.written_bytes += packed.len() as u64;
+        self.checksum = checksum(self.checksum, packed);
         packed.clear();
         Ok(())
     }
@@ -168,7 +179,8 @@ impl Spill {
 
     fn bytes(&self) -> &[u8] {
         assert!(self.map.is_some() || self.file.is_none(), "the list is closed before it is read");
-        self.map.as_ref().map_or(&[], |map| map.bytes())
+        let bytes = self.map.as_ref().map_or(&[][..], |map| map.bytes());
+        if checksum(0, bytes) == self.checksum { bytes } else { &[] }
     }
 }
 
@@ -186,6 +198,23 @@ mod tests {
     use pellucid_io::simulated::SimulatedFileSystem;
 
     use super::*;
+
+    /// A page that could not be read is zeros in a map: the numbers behind it were taken for
+    /// others, and records of these for dead.
+    #[test]
+    fn what_the_medium_does_not_give_back_is_left_out() {
+        let files = SimulatedFileSystem::new();
+        let file_system: Arc<dyn FileSystem> = Arc::new(files.clone());
+        let path = PathBuf::from("/dropped.new");
+        let mut list = DroppedList::spilling(&file_system, path.clone(), 100);
+        let (form, is_marker) = (HeaderForm::Short, false);
+        for sequence in 1_000..9_000 {
+            list.push(&Dropped { sequence, record_bytes: 80, form, is_marker }).unwrap();
+        }
+        files.fail_reads(&path, 0..1).unwrap();
+        list.close().unwrap();
+        assert!(list.iter().all(|dropped| dropped.sequence >= 1_000 && dropped.record_bytes == 80));
+    }
 
     #[test]
     fn all_come_back_from_memory_and_from_the_file_which_goes() {

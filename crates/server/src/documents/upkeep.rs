@@ -50,17 +50,22 @@ pub(super) fn start(
 }
 
 fn look_after(documents: &Arc<Documents>, expires: bool) -> pellucid_document::Result<()> {
-    for _ in 0..STEPS_MAX {
-        if !documents.remove_garbage()? {
-            break;
-        }
-    }
+    let cleared = remove_garbage(documents);
     if expires {
         let now_seconds = WallTime::now().unix_ms() as f64 / 1e3;
         for _ in 0..STEPS_MAX {
             if pellucid_document::remove_expired(documents, now_seconds)? == 0 {
                 break;
             }
+        }
+    }
+    cleared
+}
+
+fn remove_garbage(documents: &Arc<Documents>) -> pellucid_document::Result<()> {
+    for _ in 0..STEPS_MAX {
+        if !documents.remove_garbage()? {
+            break;
         }
     }
     Ok(())
