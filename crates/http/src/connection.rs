@@ -24,6 +24,7 @@ use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
 use crate::ready::Peer;
 use crate::refusal::Refusal;
+use crate::response::Streamed;
 use crate::service::Service;
 use crate::socket::Received;
 use crate::transport::{Closed, Step, Transport, is_longer};
@@ -756,13 +757,14 @@ impl Connection {
     /// Ends the connection, and the accounts of its requests.
     pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>, ending: Ending) {
         let (accounts, outcome) = (&dispatcher.accounts, dispatcher.outcome_of(ending));
-        let mut closing = Closing::No;
+        let (mut closing, mut is_cut_off) = (Closing::No, false);
         match self.protocol {
             Protocol::Http1(conn) => {
                 closing = conn.closing;
                 match conn.stage {
                     Stage::Waiting(mut place) => dispatcher.end_parked(&mut place, ending),
                     Stage::Streaming(mut streaming) => {
+                        is_cut_off = matches!(streaming.framing, Streamed::ToTheEnd);
                         accounts.end(&mut streaming.trace, outcome);
                         accounts.uncount_in_flight();
                     }
@@ -772,6 +774,9 @@ impl Connection {
             Protocol::Http2(mut conn) => end_streams(&mut conn, dispatcher, ending),
             Protocol::Ended(how) => closing = how,
             Protocol::Lingering { .. } => {}
+        }
+        if is_cut_off {
+            self.transport.end_with_reset();
         }
         self.transport.end(closing == Closing::Cleanly, accounts, outcome);
     }

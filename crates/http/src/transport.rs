@@ -261,6 +261,12 @@ impl Transport {
         receive(&self.socket, scratch)
     }
 
+    /// Has the end of the connection be an error to the client, who would take it for that of the
+    /// response otherwise.
+    pub(crate) fn end_with_reset(&self) {
+        let _ = socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+    }
+
     /// Ends the connection, and accounts for the responses that it did not get out.
     pub(crate) fn end(mut self, is_clean: bool, accounts: &Accounts, outcome: u8) {
         if self.is_handshaking() {

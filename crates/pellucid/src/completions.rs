@@ -18,6 +18,6 @@ pub(crate) struct CompletionsArguments {
 pub(crate) fn run(arguments: &CompletionsArguments, mut line: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut line, "pellucid", &mut text);
-    print!("{}", String::from_utf8_lossy(&text));
+    print_part!("{}", String::from_utf8_lossy(&text));
     Ok(())
 }

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     end_copy(&*to, tables).map_err(Failure::work)?;
     to.close().and_then(|()| from.close()).map_err(Failure::work)?;
     if json {
-        println!("{}", json!({ "tables": copied }));
+        print_line!("{}", json!({ "tables": copied }));
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn copy_table(
             0 => String::new(),
             count => format!(", and {count} in one alone whose time is over, or nearly so"),
         };
-        println!("{}: {entries} entries, {bytes} bytes, the same in both{over}", table.name);
+        print_line!("{}: {entries} entries, {bytes} bytes, the same in both{over}", table.name);
     }
     Ok(json!({
         "table": table.name,

@@ -146,8 +146,8 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
         Action::RebuildLedger => {
             let last_sequence = rebuild_ledger(directory, options())?;
             match json {
-                true => println!("{}", json!({ "last_sequence": last_sequence })),
-                false => println!("rebuilt up to sequence {last_sequence}"),
+                true => print_line!("{}", json!({ "last_sequence": last_sequence })),
+                false => print_line!("rebuilt up to sequence {last_sequence}"),
             }
         }
         Action::Backup { to, speed } => {
@@ -233,7 +233,7 @@ fn kind_of(definition: &DefinitionReport) -> &'static str {
 
 fn print_definition(definition: &DefinitionReport) {
     let rule = definition.options.metadata_extractor.as_deref();
-    println!(
+    print_line!(
         "  {}  {}  {}{}{}",
         definition.number,
         definition.name.escape_debug(),
@@ -245,14 +245,18 @@ fn print_definition(definition: &DefinitionReport) {
 
 fn print_report(report: &Report, json: bool) {
     if json {
-        println!("{}", report_json(report));
+        print_line!("{}", report_json(report));
         return;
     }
-    println!("store {:016x}, in tables up to {}", report.store_identity, report.flushed_sequence);
+    print_line!(
+        "store {:016x}, in tables up to {}",
+        report.store_identity,
+        report.flushed_sequence
+    );
     let bytes: u64 = report.segments.iter().map(|segment| segment.size_bytes).sum();
-    println!("{} segments, {bytes} bytes", report.segments.len());
+    print_line!("{} segments, {bytes} bytes", report.segments.len());
     for segment in &report.segments {
-        println!(
+        print_line!(
             "  {}  sequences {} to {}  {} bytes{}",
             segment.path.display(),
             segment.first_sequence,
@@ -262,9 +266,9 @@ fn print_report(report: &Report, json: bool) {
         );
     }
     let bytes: u64 = report.tables.iter().map(|table| table.size_bytes).sum();
-    println!("{} tables, {bytes} bytes", report.tables.len());
+    print_line!("{} tables, {bytes} bytes", report.tables.len());
     for table in &report.tables {
-        println!(
+        print_line!(
             "  {:016x}  level {}  {} entries  sequences {} to {}  {} bytes",
             table.number,
             table.level,
@@ -274,22 +278,22 @@ fn print_report(report: &Report, json: bool) {
             table.size_bytes,
         );
     }
-    println!("{} tables of keys and indexes", report.definitions.len());
+    print_line!("{} tables of keys and indexes", report.definitions.len());
     report.definitions.iter().for_each(print_definition);
 }
 
 fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
     let count = report.problems.len() as u64 + report.problems_left_off;
     if json {
-        println!("{}", report_json(report));
+        print_line!("{}", report_json(report));
     } else {
         for problem in report.problems.iter().take(PROBLEMS_PRINTED_MAX) {
-            println!("{problem}");
+            print_line!("{problem}");
         }
         let records: u64 = report.segments.iter().map(|segment| segment.records).sum();
         report.definitions.iter().for_each(print_definition);
         let (segments, tables) = (report.segments.len(), report.tables.len());
-        println!("{records} records in {segments} segments, {tables} tables: {count} problems");
+        print_line!("{records} records in {segments} segments, {tables} tables: {count} problems");
     }
     match count {
         0 => Ok(()),
@@ -308,9 +312,9 @@ fn print_backup(what: &str, backup: &Backup, json: bool) {
             "copied_files": copied_files,
             "size_bytes": size_bytes,
         });
-        println!("{figures}");
+        print_line!("{figures}");
     } else {
-        println!(
+        print_line!(
             "{what} up to sequence {sequence}: {size_bytes} bytes, {linked_files} files linked, \
              {copied_files} copied"
         );
@@ -330,11 +334,11 @@ fn print_cut(parts: &[CutPart], json: bool) {
                 "kept_as": part.kept_as.display().to_string(),
             })
         });
-        println!("{}", json!({ "dropped": parts.collect::<Vec<_>>() }));
+        print_line!("{}", json!({ "dropped": parts.collect::<Vec<_>>() }));
         return;
     }
     for part in parts {
-        println!(
+        print_line!(
             "dropped: {} at offset {}, {} bytes, {} intact records, sequences {} to {}; kept as {}",
             part.path.display(),
             part.offset,
@@ -345,7 +349,7 @@ fn print_cut(parts: &[CutPart], json: bool) {
             part.kept_as.display(),
         );
     }
-    println!("{} parts dropped", parts.len());
+    print_line!("{} parts dropped", parts.len());
 }
 
 fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {
@@ -369,10 +373,10 @@ fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {
             "lost": lost.collect::<Vec<_>>(),
             "lost_left_off": salvaged.lost_left_off,
         });
-        println!("{figures}");
+        print_line!("{figures}");
     } else {
         for lost in lost.take(PROBLEMS_PRINTED_MAX) {
-            println!(
+            print_line!(
                 "lost: {} at offset {}, {} bytes, sequences {} to {}: {}",
                 lost.path.display(),
                 lost.offset,
@@ -382,7 +386,7 @@ fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {
                 lost.what,
             );
         }
-        println!("{} records saved, {} bytes", salvaged.records, salvaged.size_bytes);
+        print_line!("{} records saved, {} bytes", salvaged.records, salvaged.size_bytes);
     }
     match count {
         0 => Ok(()),
@@ -420,9 +424,9 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
                     "head": head.metadata.escape_ascii().to_string(),
                     "value": value,
                 });
-                println!("{entry}");
+                print_line!("{entry}");
             } else {
-                println!(
+                print_line!(
                     "{name}\t{key}\t{}\t{}\t{}\t{}{}",
                     head.sequence,
                     head.value_length,
@@ -454,9 +458,9 @@ fn dump_index(
         match json {
             true => {
                 let (term, key) = (term.to_string(), key.to_string());
-                println!("{}", json!({"table": table, "index": name, "term": term, "key": key}));
+                print_line!("{}", json!({"table": table, "index": name, "term": term, "key": key}));
             }
-            false => println!("{table}\t{key}\tindex {name}\t{term}"),
+            false => print_line!("{table}\t{key}\tindex {name}\t{term}"),
         }
     }
     Ok(())

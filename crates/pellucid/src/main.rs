@@ -5,7 +5,11 @@
 //! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
 //! failed, 2 for wrong usage, 3 for a server that stopped without waiting for threads that did not
 //! end, 4 for an entry that is not there, 5 for a write whose condition did not hold.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+#![allow(clippy::print_stderr, reason = "a command line says what it does")]
+
+// Its macros are for all that follow.
+#[macro_use]
+mod printed;
 
 mod account;
 #[cfg(feature = "laboratory")]
@@ -21,8 +25,6 @@ mod inspect;
 #[cfg(feature = "laboratory")]
 mod load;
 mod man;
-#[cfg(feature = "laboratory")]
-mod printed;
 mod profile;
 mod progress;
 mod remote;

@@ -103,11 +103,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     }
     let body = answer.body;
     match &arguments.output {
-        None => print!("{}", String::from_utf8_lossy(&body)),
+        None => print_part!("{}", String::from_utf8_lossy(&body)),
         Some(file) => {
             let failed = |error| Failure::work(format!("writing {}: {error}", file.display()));
             std::fs::write(file, &body).map_err(failed)?;
-            println!("wrote {} ({} bytes)", file.display(), body.len());
+            print_line!("wrote {} ({} bytes)", file.display(), body.len());
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `pellucid serve`: the server, until it is told to stop.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
+use crate::printed::print_text;
 use crate::settings::{ServeArguments, Task};
 use crate::systemd::{Manager, Watchdog};
 
@@ -20,7 +21,7 @@ const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<(), Failure> {
     match arguments.task(matches)? {
         Task::Print(text) => {
-            print!("{text}");
+            print_part!("{text}");
             Ok(())
         }
         Task::Serve(options, logging) => {
@@ -70,8 +71,7 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
     // In one piece: who reads the first line alone may be gone before a second one comes.
-    print!("{}", lines.collect::<String>());
-    std::io::stdout().flush().map_err(Failure::work)?;
+    print_text(&lines.collect::<String>())?;
     let (manager, watchdog) = watch(&server, has_tls).map_err(|error| {
         Failure::work(format!("the service manager cannot be told of the server: {error}"))
     })?;

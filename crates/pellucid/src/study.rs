@@ -123,10 +123,10 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     let findings = text::findings(&report);
     let [html, data] = files.map(|path| path.display().to_string());
     if json {
-        println!("{}", report.json().map_err(Failure::work)?);
+        print_line!("{}", report.json().map_err(Failure::work)?);
         eprintln!("The report is in {html} and {data}.");
     } else {
-        println!("\n{findings}\nThe report is in {html} and {data}.");
+        print_line!("\n{findings}\nThe report is in {html} and {data}.");
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
     let program = std::env::current_exe().map_err(Failure::work)?;
     let child = [program.into(), "study".into(), study.about().name.into(), "--child".into()];
     let mut say = |line: &str| {
-        if arguments.json { eprintln!("{line}") } else { println!("{line}") }
+        if arguments.json { eprintln!("{line}") } else { print_line!("{line}") }
     };
     let run = StudyRun {
         command: command_line(),

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 
 use super::response::{Captured, Malformed, Parsed, Response, ResponseParser};
 
+/// The text of an answer that has not come in time.
+const TOO_LATE: &str = "no answer came within the time that it may take";
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 64 << 10;
 
@@ -83,6 +85,10 @@ impl<S: Read + Write> Conversation<S> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // TLS that ends without saying so.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // A socket whose time is over calls it that.
+                    return Err(Broken::Io(io::Error::new(io::ErrorKind::TimedOut, TOO_LATE)));
+                }
                 Err(error) => return Err(Broken::Io(error)),
             };
             self.unread = 0..count;

@@ -148,6 +148,17 @@ fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
     assert_eq!(records(&running, 1)[0].facts.outcome, 1 + Ending::Failed as u8);
 }
 
+/// Only the end of the connection says to a client of HTTP/1.0 that a body is whole: one that broke
+/// off looked so.
+#[test]
+fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
+    let running = start(Limits::default());
+    let mut socket = connect(&running);
+    socket.write_all(b"GET /broken HTTP/1.0\r\n\r\n").unwrap();
+    let ended = socket.read_to_end(&mut Vec::new());
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
     let mut running = start(Limits { stop: STALL, ..Limits::default() });

@@ -213,7 +213,7 @@ fn token(file: &AccountFile, action: &TokenAction) -> Result<(), Failure> {
             let until = days.map(|days| now + u64::from(days) * 86_400);
             let add = file.change(|list| list.account(account)?.add_token(name, until, now));
             let (_, text) = add.map_err(Failure::work)?;
-            println!("{text}");
+            print_line!("{text}");
             Ok(())
         }
         TokenAction::List { account } => {

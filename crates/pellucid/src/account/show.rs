@@ -10,7 +10,7 @@ use crate::Failure;
 pub(crate) fn accounts(list: &AccountList, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let accounts: Vec<Value> = list.accounts().iter().map(account).collect();
-        println!("{}", Value::from(accounts));
+        print_line!("{}", Value::from(accounts));
         return Ok(());
     }
     for account in list.accounts() {
@@ -26,7 +26,7 @@ pub(crate) fn accounts(list: &AccountList, as_json: bool) -> Result<(), Failure>
         if !account.tokens().is_empty() {
             remarks.push(format!("{} tokens", account.tokens().len()));
         }
-        println!("{:<20} {:<40} {}", account.name, grants.join(" "), remarks.join(", "));
+        print_line!("{:<20} {:<40} {}", account.name, grants.join(" "), remarks.join(", "));
     }
     Ok(())
 }
@@ -48,7 +48,7 @@ pub(crate) fn tokens(account: &AccountRecord) -> Result<(), Failure> {
             let date = WallTime::from_unix_ms(until * 1_000).http_date();
             String::from_utf8_lossy(date.as_bytes()).into_owned()
         });
-        println!("{:<6} {:<24} {:<16} ends {until}", token.id, token.name, token.fingerprint);
+        print_line!("{:<6} {:<24} {:<16} ends {until}", token.id, token.name, token.fingerprint);
     }
     Ok(())
 }

@@ -92,18 +92,18 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let flags = ["--accounting", accounting.as_str()];
     let server = ServerProcess::start(data, &flags)?;
     let mut peak_bytes = 0;
-    println!("A server is up at {}.", server.url("/"));
+    print_line!("A server is up at {}.", server.url("/"));
 
     let filled = plan.fill(&server)?;
     let seconds = filled.duration.as_secs_f64();
     let rate = filled.requests_per_second();
-    println!("Filled it with {} entries in {seconds:.1} s ({rate:.0} a second).", plan.keys);
+    print_line!("Filled it with {} entries in {seconds:.1} s ({rate:.0} a second).", plan.keys);
     peak_bytes = server.anonymous_bytes().max(peak_bytes);
 
     let (put, put_section) = load(&plan, &server, &Kind::Put)?;
     peak_bytes = server.anonymous_bytes().max(peak_bytes);
     let (server, restart) = restart(server, data, &flags)?;
-    println!("{}", restart_sentence(restart));
+    print_line!("{}", restart_sentence(restart));
     let (get, get_section) = load(&plan, &server, &Kind::Get)?;
     peak_bytes = server.anonymous_bytes().max(peak_bytes);
 
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         "The server used up to {:.0} MiB of memory beside the page cache.",
         peak_bytes as f64 / f64::from(1 << 20)
     );
-    println!("{memory}");
+    print_line!("{memory}");
     let notes = vec![
         format!("The store held {} entries when the loads began.", plan.keys),
         restart_sentence(restart),
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     std::fs::write(&arguments.report, html).map_err(|error| {
         Failure::work(format!("cannot write {}: {error}", arguments.report.display()))
     })?;
-    println!("The report is in {}.", arguments.report.display());
+    print_line!("The report is in {}.", arguments.report.display());
     finish(arguments, server)
 }
 
@@ -134,10 +134,10 @@ fn load(
     kind: &Kind,
 ) -> Result<(Steady, pellucid_report::Section), Failure> {
     let rate = plan.find_rate(server, kind.clone())?;
-    let steady = plan.hold(server, kind, rate, &mut |line| println!("{line}"))?;
+    let steady = plan.hold(server, kind, rate, &mut |line| print_line!("{line}"))?;
     let section = present::section(plan, kind, &steady);
-    println!("\n=== {} ===\n", section.name);
-    println!("{}", present::describe(&section, &steady));
+    print_line!("\n=== {} ===\n", section.name);
+    print_line!("{}", present::describe(&section, &steady));
     Ok((steady, section))
 }
 
@@ -176,7 +176,7 @@ fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failur
     if !arguments.keep {
         return server.stop();
     }
-    println!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
+    print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])
         .map_err(Failure::work)?;
     let _ = signals.forever().next();

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     } else {
         checks.iter().map(line).collect()
     };
-    print!("{text}");
+    print_part!("{text}");
     let broken = checks.iter().filter(|check| check.state == State::Broken);
     let names = broken.map(|check| check.name).collect::<Vec<_>>();
     if names.is_empty() {

@@ -1,8 +1,9 @@
 //! `pellucid inspect`, as an operator uses it.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use crate::common::{run, text};
+use crate::common::{pellucid, run, text};
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
 };
@@ -52,6 +53,36 @@ fn flip(path: &Path, offset: usize) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[offset] ^= 4;
     std::fs::write(path, bytes).unwrap();
+}
+
+/// It ended with a signal and a stack, also where somebody had read enough.
+#[test]
+fn an_output_that_cannot_be_printed_is_work_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    let directory = directory.to_str().unwrap();
+    let cases = [
+        &["inspect", directory, "dump"][..],
+        &["inspect", directory, "verify"],
+        &["inspect", directory, "stat", "--json"],
+        &["completions", "bash"],
+        &["serve", "--data", directory, "--print-config"],
+    ];
+    for arguments in cases {
+        let end = |output: Stdio| {
+            let mut command = pellucid(arguments);
+            let child = command.stdout(output).stderr(Stdio::piped()).spawn().unwrap();
+            let output = child.wait_with_output().unwrap();
+            (output.status.code(), text(&output.stderr).to_owned())
+        };
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, errors) = end(full.into());
+        assert_eq!(code, Some(1), "{arguments:?}: {errors}");
+        assert!(errors.contains("cannot write to standard output"), "{arguments:?}: {errors}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(end(writer.into()), (Some(0), String::new()), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -188,7 +188,13 @@ impl Accounts {
         if stamp == *read {
             return Ok(false);
         }
-        let state = State::new(&self.file.read()?, self.jwt_secret.as_ref());
+        let list = self.file.read().inspect_err(|_| {
+            if stamp.is_some() && self.authentication == Authentication::Auto {
+                // There are accounts, and until somebody knows whose, nobody is let in.
+                self.is_enforced.store(true, Ordering::Relaxed);
+            }
+        })?;
+        let state = State::new(&list, self.jwt_secret.as_ref());
         // Noted once it is in force: a process without descriptors would never take back what the
         // file takes back.
         *read = stamp;
@@ -322,13 +328,15 @@ mod tests {
         const NAME: &str = "access::accounts::tests::a_file_that_could_not_be_read_is_read_again";
         crate::alone::run(NAME, || {
             let folder = TempDir::new().unwrap();
+            let open = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
             let (accounts, other) = (with_ada(&folder), AccountFile::new(folder.path()));
             other.change(|list| list.remove("ada")).unwrap();
             let limit = getrlimit(Resource::Nofile);
             setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
-            let refused = accounts.refresh();
+            let (refused, unknown) = (accounts.refresh(), open.refresh());
             setrlimit(Resource::Nofile, limit).unwrap();
             assert!(matches!(refused, Err(AccessError::File(..))), "{refused:?}");
+            assert!(unknown.is_err() && open.is_enforced(), "an open server stayed open");
             assert!(accounts.refresh().unwrap() && accounts.account("ada").is_none());
         });
     }

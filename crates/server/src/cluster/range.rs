@@ -15,7 +15,7 @@ use pellucid_thread::Mutex;
 
 use super::links::Links;
 use crate::entities::EntityApi;
-use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody};
+use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody, UNREADABLE};
 use crate::reply::{Failure, Reply};
 
 /// The entries of all nodes: pages of the others, shared with the event loop that asks for them,
@@ -34,6 +34,10 @@ impl Entries for Merged {
     const NAME: &'static str = "a range over the cluster";
 
     type Error = String;
+
+    fn unreadable() -> String {
+        UNREADABLE.to_owned()
+    }
 
     fn next(&mut self) -> Result<NextEntry<'_>, String> {
         if self.own.is_none() && !self.own_is_over {

@@ -282,7 +282,7 @@ pub(super) fn answer_databases(
             let name = body.get("name").and_then(Value::as_str);
             let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
             documents.create_database(name)?;
-            make_users(accounts, name, &body);
+            make_users(accounts, name, &body)?;
             Ok(success(201, json!({ "result": true })))
         }
         (Method::Delete, Some(name)) => {

@@ -45,7 +45,9 @@ pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) ->
             let body = call.object()?;
             let replaces = call.method == Method::Put;
             // A replacement without a password takes away the one that the account has.
-            if (replaces || password_in(&body).is_some()) && !caller.may_set_passwords() {
+            if (replaces || password_in(&body).map_err(problem)?.is_some())
+                && !caller.may_set_passwords()
+            {
                 let message = "a token does not set passwords: log in with name and password \
                                (Basic)";
                 return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
@@ -91,18 +93,30 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
 /// Makes the accounts that a new database names, with the right to it; those that there are
 /// stay as they are. A server that asks nobody for credentials makes none, as the first one
 /// would lock out who made it.
-pub(super) fn make_users(accounts: &Accounts, database: &str, body: &Map<String, Value>) {
+///
+/// # Errors
+/// The first that could not be made for another reason; the others are made all the same.
+pub(super) fn make_users(
+    accounts: &Accounts,
+    database: &str,
+    body: &Map<String, Value>,
+) -> Result<(), DocumentError> {
     if !accounts.is_enforced() {
-        return;
+        return Ok(());
     }
+    let mut failure = None;
     let users = body.get("users").and_then(Value::as_array);
     for user in users.into_iter().flatten().filter_map(Value::as_object) {
         let name = user.get("username").or_else(|| user.get("user")).and_then(Value::as_str);
         if let Some(name) = name {
-            // One that is there already, or whose name may not be, is no reason to fail.
-            let _ = make_account(accounts, name, user, Some(database));
+            match make_account(accounts, name, user, Some(database)) {
+                // One that is there already, or whose name may not be, is no reason to fail.
+                Ok(()) | Err(AccessError::Exists(_) | AccessError::BadName(_)) => {}
+                Err(error) => failure = failure.or(Some(problem(error))),
+            }
         }
     }
+    failure.map_or(Ok(()), Err)
 }
 
 fn make_account(
@@ -129,8 +143,21 @@ fn show(account: &AccountRecord) -> Value {
     json!({ "user": account.name, "active": account.active, "extra": account.extra() })
 }
 
-fn password_in(body: &Map<String, Value>) -> Option<&str> {
-    body.get("passwd").or_else(|| body.get("password")).and_then(Value::as_str)
+/// A field that is there, and not null.
+fn given<'b>(body: &'b Map<String, Value>, field: &str) -> Option<&'b Value> {
+    body.get(field).filter(|value| !value.is_null())
+}
+
+/// The password of a body, if it has one.
+///
+/// # Errors
+/// If it is no text: as none, it would be the empty one.
+fn password_in(body: &Map<String, Value>) -> Result<Option<&str>, AccessError> {
+    match given(body, "passwd").or_else(|| given(body, "password")) {
+        None => Ok(None),
+        Some(Value::String(password)) => Ok(Some(password)),
+        Some(_) => Err(AccessError::Unacceptable("a password is a text".to_owned())),
+    }
 }
 
 /// Sets what a body says of an account; if it replaces, the rest gets its default.
@@ -139,12 +166,17 @@ fn set(
     body: &Map<String, Value>,
     replaces: bool,
 ) -> Result<(), AccessError> {
-    match password_in(body) {
+    let active = match given(body, "active") {
+        Some(Value::Bool(active)) => Some(*active),
+        None => None,
+        Some(_) => return Err(AccessError::Unacceptable("`active` is true or false".to_owned())),
+    };
+    match password_in(body)? {
         Some(password) => account.set_password(password)?,
         None if replaces => account.set_password("")?,
         None => {}
     }
-    match body.get("active").and_then(Value::as_bool) {
+    match active {
         Some(active) => account.active = active,
         None if replaces => account.active = true,
         None => {}

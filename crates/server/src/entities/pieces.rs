@@ -13,7 +13,7 @@ use pellucid_store::{
 use pellucid_thread::{Mutex, contain};
 
 use super::multi_get::{KeyList, KeyReads};
-use super::ranges::{Entries, Form, NextEntry, Query, RangeBody};
+use super::ranges::{Entries, Form, NextEntry, Query, RangeBody, UNREADABLE};
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
@@ -65,6 +65,10 @@ impl Entries for StoreEntries {
                 None => NextEntry::Over,
             }),
         }
+    }
+
+    fn unreadable() -> StoreError {
+        StoreError::Corruption(UNREADABLE.to_owned())
     }
 
     fn expires_at_ms(&self) -> Option<u64> {

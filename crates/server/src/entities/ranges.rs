@@ -13,6 +13,9 @@ use crate::query::{flag_parameter, number_parameter, parameter};
 /// The media type of framed output.
 const NDJSON: &str = "application/x-ndjson";
 
+/// The text of a value that was there, and can be read no more.
+pub(crate) const UNREADABLE: &str = "a value could not be read from the disk";
+
 /// The framing of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -96,6 +99,9 @@ pub(crate) trait Entries: Send {
     /// See [`Entries::Error`].
     fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
 
+    /// The error of a value that was there, and can be read no more.
+    fn unreadable() -> Self::Error;
+
     /// The expiry of the last entry, in milliseconds since the Unix epoch; nothing for never, or if
     /// its store does not say.
     fn expires_at_ms(&self) -> Option<u64> {
@@ -151,7 +157,12 @@ impl<E: Entries> RangeBody<E> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
-                if entry.write(out, self.form, full - out.len()) {
+                let is_over = entry.write(out, self.form, full - out.len());
+                // A page that is gone from memory, and cannot be read again, is zeros in a map.
+                if !entry.object.value.is_readable() {
+                    return Err(E::unreadable());
+                }
+                if is_over {
                     if self.form == Form::Ndjson {
                         write_end(out, self.entries.read_ns());
                     }

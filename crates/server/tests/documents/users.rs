@@ -77,6 +77,35 @@ fn users_are_made_changed_and_removed() {
     }
 }
 
+/// Its number was no text, so the account had the empty password, and anybody could be it.
+#[test]
+fn a_password_that_is_no_text_is_refused() {
+    let (_server, mut client) = guarded();
+    let mut admin = |method: &str, target: &str, body: &Value| {
+        call_as(&mut client, ("root", "root"), (method, target), body)
+    };
+    let bad = [
+        json!({"user": "ada", "passwd": 12345}),
+        json!({"user": "ada", "passwd": null, "password": ["x"]}),
+        json!({"user": "ada", "passwd": "x", "active": "false"}),
+    ];
+    for body in &bad {
+        assert_eq!(admin("POST", "/_api/user", body).status, 400, "{body}");
+    }
+    let made =
+        admin("POST", "/_api/user", &json!({"user": "ada", "passwd": null, "password": "s"}));
+    assert_eq!(made.status, 201);
+    for body in &bad {
+        for method in ["PUT", "PATCH"] {
+            assert_eq!(admin(method, "/_api/user/ada", body).status, 400, "{method} {body}");
+        }
+    }
+    for (password, status) in [("", 401), ("s", 200)] {
+        let body = json!({"username": "ada", "password": password}).to_string();
+        assert_eq!(client.call("POST", "/_open/auth", &[], body).status, status, "{password}");
+    }
+}
+
 /// A token of an hour, or one lent for a day, was made a password for ever.
 #[test]
 fn a_token_sets_no_password() {

@@ -141,6 +141,8 @@ struct Import<T: Target> {
     rows_max: u64,
     /// All rows that begin in the lines up to this one are written.
     written_to: u64,
+    /// Nobody knows whether the rows behind those are written.
+    is_in_doubt: bool,
     written: u64,
     progress: Progress,
 }
@@ -196,6 +198,7 @@ impl<T: Target> Import<T> {
             target,
             rows_max: arguments.batch,
             written_to: arguments.skip,
+            is_in_doubt: false,
             written: 0,
             progress: Progress::on_terminal("imported".to_owned(), false),
         }
@@ -203,7 +206,7 @@ impl<T: Target> Import<T> {
 
     fn run(mut self) -> Result<(), Failure> {
         let outcome = self.write_all();
-        let Import { rows, target, written_to, progress, .. } = self;
+        let Import { rows, target, written_to, progress, is_in_doubt, .. } = self;
         drop(progress);
         match outcome {
             Ok(()) => {
@@ -211,7 +214,8 @@ impl<T: Target> Import<T> {
                 Ok(())
             }
             Err(what) => {
-                Err(Failure::work(format!("{what}; {}", how_to_go_on(rows.unit(), written_to))))
+                let how = how_to_go_on(rows.unit(), written_to, is_in_doubt);
+                Err(Failure::work(format!("{what}; {how}")))
             }
         }
     }
@@ -246,6 +250,7 @@ impl<T: Target> Import<T> {
                 if is_undone {
                     return format!("{blamed}: {text}");
                 }
+                self.is_in_doubt = true;
                 let unknown = format!("whether {} are written is not known", batch.named(None));
                 format!("{blamed}: {text}; {unknown}: {}", T::AGAIN)
             })?;
@@ -259,8 +264,9 @@ impl<T: Target> Import<T> {
 }
 
 /// Says what is done, and what to do for the rest.
-fn how_to_go_on(unit: &str, written_to: u64) -> String {
+fn how_to_go_on(unit: &str, written_to: u64, is_in_doubt: bool) -> String {
     match written_to {
+        0 if is_in_doubt => "nothing before them is written".to_owned(),
         0 => "nothing is written".to_owned(),
         line => format!("all up to {unit} {line} is written: go on with --skip {line}"),
     }
