@@ -1,6 +1,6 @@
 //! The store's folder: its parts, and the lock that one process holds.
 
-use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
 use std::path::Path;
 
 use pellucid_io::{FileSystem, LockGuard};
@@ -33,8 +33,12 @@ pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Re
 fn sync_parent(file_system: &dyn FileSystem, parent: &Path) -> Result<()> {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     match file_system.sync_directory(parent) {
-        // Then its names are its owner's business.
-        Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => Ok(()),
+        // Then its names are its owner's business, or those of a file system that syncs none.
+        Err(error)
+            if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput) =>
+        {
+            Ok(())
+        }
         synced => synced.map_err(|error| Error::io("sync", parent, error)),
     }
 }

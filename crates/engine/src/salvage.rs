@@ -125,11 +125,7 @@ pub fn salvage(
     let files = &*options.file_system;
     let damaged_files = &ByCalls(files);
     let _lock = take_lock(files, from)?;
-    let former = match Manifest::read(files, from) {
-        // What a newer release wrote is not for this one to judge.
-        Err(error @ Error::Version { .. }) => return Err(error),
-        former => former,
-    };
+    let former = Manifest::read(files, from);
     let unreadable = former.as_ref().err().map(|error| lost_manifest(from, error));
     let former = former.ok().flatten();
     let identity = match &former {

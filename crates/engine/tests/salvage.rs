@@ -134,29 +134,20 @@ fn files_may_be_gone_and_the_manifest_too() {
     assert_eq!((salvaged.lost, lost), (vec![], 0));
 }
 
-/// A header as it was before the first record.
 /// It counted as none: nobody heard that a segment at the end, or the time, may be missing.
 #[test]
-fn a_manifest_that_is_damaged_is_named_and_one_of_a_newer_release_refused() {
+fn a_manifest_that_is_damaged_is_named() {
     let (files, _, _) = store();
     let manifest = Path::new(STORE).join("manifest");
-    let whole = files.read(&manifest).unwrap();
-    let damage = |offset: usize| {
-        let mut bytes = whole.clone();
-        bytes[offset] ^= 64;
-        files.create(&manifest).unwrap().write_all_at(&bytes, 0).unwrap();
-        salvage(STORE, SALVAGED, small(&files))
-    };
-    let lost = damage(whole.len() - 20).unwrap().lost;
+    let mut bytes = files.read(&manifest).unwrap();
+    let offset = bytes.len() - 20;
+    bytes[offset] ^= 64;
+    files.create(&manifest).unwrap().write_all_at(&bytes, 0).unwrap();
+    let lost = salvage(STORE, SALVAGED, small(&files)).unwrap().lost;
     assert!(lost.iter().any(|lost| lost.path == manifest), "{lost:?}");
-    // The version in its header.
-    let mut newer = whole.clone();
-    newer[8] += 1;
-    files.create(&manifest).unwrap().write_all_at(&newer, 0).unwrap();
-    let refused = salvage(STORE, "/another", small(&files));
-    assert!(matches!(refused, Err(Error::Version { .. })), "{refused:?}");
 }
 
+/// A header as it was before the first record.
 fn spare_header(content: &[u8]) -> Vec<u8> {
     let mut header = content[..64].to_vec();
     header[32..40].fill(0);

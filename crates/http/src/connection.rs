@@ -775,7 +775,7 @@ impl Connection {
             Protocol::Ended(how) => closing = how,
             Protocol::Lingering { .. } => {}
         }
-        if is_cut_off {
+        if is_cut_off || self.transport.has_unsent() {
             self.transport.end_with_reset();
         }
         self.transport.end(closing == Closing::Cleanly, accounts, outcome);

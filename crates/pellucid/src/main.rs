@@ -133,7 +133,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Study(arguments) => study::run(arguments),
     };
-    match outcome {
+    match outcome.and_then(|()| printed::failure()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("pellucid: {}", failure.text);

@@ -54,6 +54,18 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
     }
 }
 
+/// Tells whoever started the server that it is ready.
+fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Watchdog>), Failure> {
+    let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
+    // In one piece: who reads the first line alone may be gone before a second one comes.
+    print_text(&lines.collect::<String>())?;
+    let (manager, watchdog) = watch(server, has_tls).map_err(|error| {
+        Failure::work(format!("the service manager cannot be told of the server: {error}"))
+    })?;
+    manager.tell("READY=1");
+    Ok((manager, watchdog))
+}
+
 /// Makes all that the service manager is told by, before it hears that the server is ready.
 fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<Watchdog>)> {
     let manager = Manager::of_environment()?;
@@ -69,13 +81,14 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::work)?;
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
-    let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
-    // In one piece: who reads the first line alone may be gone before a second one comes.
-    print_text(&lines.collect::<String>())?;
-    let (manager, watchdog) = watch(&server, has_tls).map_err(|error| {
-        Failure::work(format!("the service manager cannot be told of the server: {error}"))
-    })?;
-    manager.tell("READY=1");
+    let (manager, watchdog) = match announce(&server, has_tls) {
+        Ok(told) => told,
+        Err(failure) => {
+            // The failure above matters more.
+            let _ = server.stop();
+            return Err(failure);
+        }
+    };
     // SIGHUP ends nothing: by custom it says that files were changed.
     while signals.forever().next() == Some(SIGHUP) {
         server.reload_certificate();

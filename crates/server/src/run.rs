@@ -514,7 +514,15 @@ fn serve(
     // Last, as nothing may be served if anything else does not start.
     let account = &observer.account;
     let server = Server::start(endpoint, account, options.threads, |gauge| parts.service(gauge));
-    let server = server.map_err(ServerError::Run)?;
+    let server = match server {
+        Ok(server) => server,
+        Err(error) => {
+            observer.account.stop();
+            drain.map(JoinHandle::join);
+            follower.finish(&observer);
+            return Err(ServerError::Run(error));
+        }
+    };
     Ok(RunningServer {
         server,
         observer,

@@ -34,6 +34,14 @@ impl fmt::Display for Broken {
     }
 }
 
+/// The error of a socket, which calls the end of its time that it would block.
+fn in_time(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, TOO_LATE),
+        _ => error,
+    }
+}
+
 /// See the module.
 pub struct Conversation<S> {
     stream: S,
@@ -58,7 +66,7 @@ impl<S: Read + Write> Conversation<S> {
     /// it: its answer may be there all the same.
     pub fn send(&mut self, requests: &[u8]) -> io::Result<()> {
         self.has_answered = false;
-        self.stream.write_all(requests)
+        self.stream.write_all(requests).map_err(in_time)
     }
 
     /// Reads the next answer, to its end and not to that of the connection. `take` gets the status
@@ -85,11 +93,7 @@ impl<S: Read + Write> Conversation<S> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // TLS that ends without saying so.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // A socket whose time is over calls it that.
-                    return Err(Broken::Io(io::Error::new(io::ErrorKind::TimedOut, TOO_LATE)));
-                }
-                Err(error) => return Err(Broken::Io(error)),
+                Err(error) => return Err(Broken::Io(in_time(error))),
             };
             self.unread = 0..count;
             if count == 0 {

@@ -21,8 +21,9 @@ const FRONT_LENGTH: usize = 8;
 const MARKS_SHIFT: u32 = 56;
 /// The highest bit of the marks: the header is a short one. A word with it that were taken for a
 /// checksum and a length would be the beginning of a record above 2 GiB. So no two words that
-/// follow each other can both look like the beginning of a record, whatever a client writes, and
-/// a search for records has half as much to add up ([`peek`]).
+/// follow each other can both look like the beginning of a record, whatever a client writes
+/// (below 2³² times 24 records, whose numbers are no lengths), and a search for records has half
+/// as much to add up ([`peek`]).
 const MARK_SHORT: u8 = 1 << 7;
 /// The first bit of the flags in the marks, and of the key's length in the second word.
 const FLAGS_SHIFT: u32 = 2;

@@ -58,6 +58,8 @@ pub struct Accounts {
     is_enforced: AtomicBool,
     jwt_secret: Option<Secret>,
     state: ArcSwap<State>,
+    /// The file is there, and could not be read when it was looked at last.
+    is_doubtful: AtomicBool,
     /// The state of the file that `state` is of; locked while it is read.
     read: Mutex<Option<FileStamp>>,
     key: Key,
@@ -81,6 +83,7 @@ impl Accounts {
             authentication,
             jwt_secret,
             state: ArcSwap::from_pointee(state),
+            is_doubtful: AtomicBool::new(false),
             read: Mutex::new(read),
             key: Key::random().map_err(AccessError::Unacceptable)?,
             file,
@@ -91,7 +94,7 @@ impl Accounts {
     /// Requests need credentials now.
     #[must_use]
     pub fn is_enforced(&self) -> bool {
-        self.is_enforced.load(Ordering::Relaxed)
+        self.is_enforced.load(Ordering::Relaxed) || self.is_doubtful.load(Ordering::Relaxed)
     }
 
     /// Judges the header `Authorization` at a time in seconds since 1970.
@@ -188,12 +191,12 @@ impl Accounts {
         if stamp == *read {
             return Ok(false);
         }
-        let list = self.file.read().inspect_err(|_| {
-            if stamp.is_some() && self.authentication == Authentication::Auto {
-                // There are accounts, and until somebody knows whose, nobody is let in.
-                self.is_enforced.store(true, Ordering::Relaxed);
-            }
-        })?;
+        let list = self.file.read();
+        // There may be accounts, and until somebody knows whose, nobody is let in.
+        let is_doubtful =
+            list.is_err() && stamp.is_some() && self.authentication == Authentication::Auto;
+        self.is_doubtful.store(is_doubtful, Ordering::Relaxed);
+        let list = list?;
         let state = State::new(&list, self.jwt_secret.as_ref());
         // Noted once it is in force: a process without descriptors would never take back what the
         // file takes back.
@@ -338,6 +341,7 @@ mod tests {
             assert!(matches!(refused, Err(AccessError::File(..))), "{refused:?}");
             assert!(unknown.is_err() && open.is_enforced(), "an open server stayed open");
             assert!(accounts.refresh().unwrap() && accounts.account("ada").is_none());
+            assert!(open.refresh().unwrap() && !open.is_enforced(), "it has no account now");
         });
     }
 

@@ -12,7 +12,7 @@ use super::authorization::{authorize, authorize_collection};
 use super::call::Call;
 use super::completion::ReplyResult;
 use super::reply::success;
-use super::users::make_users;
+use super::users::{check_users, make_users};
 use crate::access::{Accounts, Identity, Right, Scope};
 use crate::reply::Reply;
 use crate::routes::Method;
@@ -281,6 +281,7 @@ pub(super) fn answer_databases(
             let body = call.object()?;
             let name = body.get("name").and_then(Value::as_str);
             let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
+            check_users(&body)?;
             documents.create_database(name)?;
             make_users(accounts, name, &body)?;
             Ok(success(201, json!({ "result": true })))

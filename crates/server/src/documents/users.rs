@@ -90,6 +90,15 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
     Reply::value(200, &json!({ "jwt": token }))
 }
 
+/// Makes sure, before a database is made, that its accounts can be.
+pub(super) fn check_users(body: &Map<String, Value>) -> Result<(), DocumentError> {
+    let users = body.get("users").and_then(Value::as_array);
+    for user in users.into_iter().flatten().filter_map(Value::as_object) {
+        password_in(user).and_then(|_| active_in(user)).map_err(problem)?;
+    }
+    Ok(())
+}
+
 /// Makes the accounts that a new database names, with the right to it; those that there are
 /// stay as they are. A server that asks nobody for credentials makes none, as the first one
 /// would lock out who made it.
@@ -160,17 +169,21 @@ fn password_in(body: &Map<String, Value>) -> Result<Option<&str>, AccessError> {
     }
 }
 
+fn active_in(body: &Map<String, Value>) -> Result<Option<bool>, AccessError> {
+    match given(body, "active") {
+        None => Ok(None),
+        Some(Value::Bool(active)) => Ok(Some(*active)),
+        Some(_) => Err(AccessError::Unacceptable("`active` is true or false".to_owned())),
+    }
+}
+
 /// Sets what a body says of an account; if it replaces, the rest gets its default.
 fn set(
     account: &mut AccountRecord,
     body: &Map<String, Value>,
     replaces: bool,
 ) -> Result<(), AccessError> {
-    let active = match given(body, "active") {
-        Some(Value::Bool(active)) => Some(*active),
-        None => None,
-        Some(_) => return Err(AccessError::Unacceptable("`active` is true or false".to_owned())),
-    };
+    let active = active_in(body)?;
     match password_in(body)? {
         Some(password) => account.set_password(password)?,
         None if replaces => account.set_password("")?,

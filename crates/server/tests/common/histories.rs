@@ -282,7 +282,7 @@ impl History {
         let events = self.events.lock().unwrap();
         let unknown = events.iter().filter(|event| event.answered.is_none()).count();
         let is_about_several = events.iter().any(|event| event.effects.len() > 1);
-        // Each event of which nobody knows whether it took effect doubles the orders there are.
+        // Events of which nobody knows whether they took effect leave too many orders of all keys.
         if is_about_several && unknown == 0 {
             assert!(is_linearizable(&events), "{name}: no order of all: {events:#?}");
         }
