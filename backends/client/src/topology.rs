@@ -17,7 +17,7 @@ pub fn topology(url: &str) -> Result<NodeList, ClientError> {
     topology_within(url, ClientOptions::default().patience)
 }
 
-/// As [`topology`], for whom an answer may take so long.
+/// As [`topology`], with the time that an answer may take.
 ///
 /// # Errors
 /// As [`topology`].

@@ -261,8 +261,8 @@ impl Transport {
         receive(&self.socket, scratch)
     }
 
-    /// Has the end of the connection be an error to the client, who would take it for that of the
-    /// response otherwise.
+    /// Makes the end of the connection an error to the client: a plain end would look like that of
+    /// the response.
     pub(crate) fn end_with_reset(&self) {
         let _ = socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }

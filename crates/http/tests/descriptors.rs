@@ -41,7 +41,7 @@ fn a_process_without_descriptors_starts_whole_and_turns_new_clients_away() {
     a_certificate_that_could_not_be_read_is_read_again();
 }
 
-/// It was taken for read, and the old one served until it had expired.
+/// A failed read counted as done, and the old certificate served until it had expired.
 fn a_certificate_that_could_not_be_read_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let places = ["", "-key"].map(|part| folder.path().join(format!("pair{part}.pem")));
@@ -63,7 +63,7 @@ fn a_certificate_that_could_not_be_read_is_read_again() {
     assert!(certificates.reload_if_changed().is_none());
 }
 
-/// It started, and one event loop of two was gone: whoever it was given waited for ever.
+/// A server started with one event loop of two gone: the connections of that loop had no answer.
 fn a_server_with_few_descriptors_serves_or_does_not_start() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();

@@ -54,7 +54,7 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
     }
 }
 
-/// Tells whoever started the server that it is ready.
+/// Announces that the server is ready: on standard output, and to the service manager.
 fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Watchdog>), Failure> {
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
     // In one piece: who reads the first line alone may be gone before a second one comes.

@@ -338,7 +338,18 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::mpsc::channel;
+
+    /// Has so many threads wait for the end.
+    fn occupy(pool: &Pool, threads: usize, end: &Arc<Barrier>) {
+        for _ in 0..threads {
+            let end = Arc::clone(end);
+            assert!(pool.try_run(0, move |_| {
+                end.wait();
+            }));
+        }
+    }
 
     /// Queries that slept held all threads, and nobody else's call was answered.
     #[test]
@@ -346,7 +357,7 @@ mod tests {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let (sender, receiver) = channel();
         let count = pool.shared.queue().threads + 3;
-        let all_there = Arc::new(std::sync::Barrier::new(count));
+        let all_there = Arc::new(Barrier::new(count));
         for number in 0..count {
             let (sender, all_there) = (sender.clone(), Arc::clone(&all_there));
             let resting = pool.resting();
@@ -368,13 +379,8 @@ mod tests {
     fn calls_that_do_not_end_hold_nobody_up() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
-        let end = Arc::new(std::sync::Barrier::new(threads + 1));
-        for _ in 0..threads {
-            let end = Arc::clone(&end);
-            assert!(pool.try_run(0, move |_| {
-                end.wait();
-            }));
-        }
+        let end = Arc::new(Barrier::new(threads + 1));
+        occupy(&pool, threads, &end);
         let (sender, receiver) = channel();
         for number in 0..10 {
             let sender = sender.clone();
@@ -396,13 +402,8 @@ mod tests {
     fn a_call_that_comes_beside_a_due_job_is_attended_to() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
-        let end = Arc::new(std::sync::Barrier::new(threads + 1));
-        for _ in 1..threads {
-            let end = Arc::clone(&end);
-            assert!(pool.try_run(0, move |_| {
-                end.wait();
-            }));
-        }
+        let end = Arc::new(Barrier::new(threads + 1));
+        occupy(&pool, threads - 1, &end);
         let is_ready = |queue: &Queue| queue.jobs.is_empty() && queue.idle == 1;
         while !is_ready(&pool.shared.queue()) {
             std::thread::yield_now();
@@ -434,13 +435,8 @@ mod tests {
     fn calls_that_wait_are_let_go_of_at_a_stop() {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let threads = pool.shared.queue().threads;
-        let end = Arc::new(std::sync::Barrier::new(threads + 1));
-        for _ in 0..threads {
-            let end = Arc::clone(&end);
-            assert!(pool.try_run(0, move |_| {
-                end.wait();
-            }));
-        }
+        let end = Arc::new(Barrier::new(threads + 1));
+        occupy(&pool, threads, &end);
         while !pool.shared.queue().jobs.is_empty() {
             std::thread::yield_now();
         }
@@ -476,7 +472,7 @@ mod tests {
     fn jobs_wait_for_their_time_and_hold_nobody_up() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
-        let busy = Arc::new(std::sync::Barrier::new(threads));
+        let busy = Arc::new(Barrier::new(threads));
         for _ in 1..threads {
             let busy = Arc::clone(&busy);
             assert!(pool.try_run(0, move |_| {
