@@ -2,8 +2,9 @@
 //!
 //! A version is a time in microseconds, shifted by eight bits, which fits the 60 bits of a
 //! document's revision until the year 2112. Times are drawn so that none comes twice from one
-//! process and none goes back; the lower bits tell processes apart that draw the same one. The time
-//! is also the timestamp by which the ring decides which of two plain writes came later.
+//! process and none goes back, whichever of its stores draws them and however the clock is set; the
+//! lower bits tell processes apart that draw the same one. The time is also the timestamp by which
+//! the ring decides which of two plain writes came later.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +13,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bits of a version below its time.
 const LOW_BITS: u32 = 8;
 
+/// The last time that a store of this process drew.
+static LAST_US: AtomicU64 = AtomicU64::new(0);
+
 /// Draws versions.
 pub(crate) struct Versions {
-    last_us: AtomicU64,
+    last_us: &'static AtomicU64,
     process: u64,
 }
 
@@ -30,7 +34,7 @@ pub(crate) struct Drawn {
 impl Versions {
     pub(crate) fn new() -> Versions {
         let process = RandomState::new().hash_one(std::process::id()) & ((1 << LOW_BITS) - 1);
-        Versions { last_us: AtomicU64::new(0), process }
+        Versions { last_us: &LAST_US, process }
     }
 
     /// `count` versions, higher than all that were drawn before.
@@ -73,9 +77,23 @@ pub(crate) fn now_ms() -> i64 {
 mod tests {
     use super::*;
 
+    /// Versions of a process of their own, whose clock says other times than that of the tests.
+    fn apart() -> Versions {
+        Versions { last_us: Box::leak(Box::default()), ..Versions::new() }
+    }
+
+    /// A write was lost to an earlier one of another store, as the clock was set back between them.
+    #[test]
+    fn versions_of_all_stores_of_a_process_are_in_one_line() {
+        let (first, second) = (Versions::new(), Versions::new());
+        let drawn = first.draw(1);
+        let later = second.draw_at(drawn.time_us as u64 - 900, 1);
+        assert!(later.time_us > drawn.time_us, "{later:?} after {drawn:?}");
+    }
+
     #[test]
     fn versions_rise_whatever_the_clock_does_and_batches_keep_theirs() {
-        let versions = Versions::new();
+        let versions = apart();
         let mut beyond = 0;
         for (now_us, count) in [(1_000, 1), (1_000, 5_000), (900, 1), (900, 1_024), (2_000, 3)] {
             let drawn = versions.draw_at(now_us, count);
@@ -90,6 +108,6 @@ mod tests {
     #[test]
     fn versions_have_at_most_60_bits() {
         let year_2100_us = 4_102_444_800_000_000;
-        assert!(Versions::new().draw_at(year_2100_us, 65_535).first < 1 << 60);
+        assert!(apart().draw_at(year_2100_us, 65_535).first < 1 << 60);
     }
 }

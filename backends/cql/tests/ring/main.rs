@@ -12,6 +12,7 @@ mod nodes;
 mod passwords;
 mod routing;
 mod transactions;
+mod view;
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ fn options(keyspace: &str) -> CqlOptions {
 #[test]
 fn a_ring() {
     let mut ring = Ring::start();
-    step("all copies are there", wait_for_all_copies);
+    step("all nodes see each other", view::wait_for_all_views);
     step("the suite of all kinds", suite);
     step("numbers of copies", numbers_of_copies_are_checked);
     step("several writers in two processes", writers_contend);
@@ -83,23 +84,6 @@ fn suite() {
             Feature::LargeBatchesAcrossParts,
         ],
     });
-}
-
-/// A ring that has just begun may not have all nodes in everybody's view.
-fn wait_for_all_copies() {
-    let begun = Instant::now();
-    loop {
-        let written = CqlStore::open(&options("suite")).and_then(|store| {
-            let all = Copies { ack: 3, from: 3 };
-            let table = store.table("first")?;
-            put(&*store.replicated().unwrap().waiting_for(all)?.unwrap(), table, "first")
-        });
-        match written {
-            Ok(()) => return,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
-        }
-        std::thread::sleep(POLL);
-    }
 }
 
 fn put(store: &dyn Store, table: Table, key: &str) -> Result<()> {

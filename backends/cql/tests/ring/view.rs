@@ -1,0 +1,52 @@
+//! Views of the ring's nodes: a node takes requests before it has heard of the others.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::Consistency;
+use tokio::runtime::Builder;
+
+use super::nodes::{NODES, Ring};
+use super::{PATIENCE, POLL};
+
+/// A table of the ring's own with a copy on each of three nodes.
+const EVERYWHERE: &str = "SELECT * FROM system_distributed.parent_repair_history LIMIT 1";
+
+/// Waits until each node knows all others, and reaches all of them. A session that began with a
+/// node that knew none saw a ring of one.
+pub(crate) fn wait_for_all_views() {
+    let begun = Instant::now();
+    for address in Ring::addresses() {
+        while let Err(error) = sees_all(&address) {
+            assert!(begun.elapsed() < PATIENCE, "{address} does not see all nodes: {error}");
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+fn sees_all(address: &str) -> Result<(), String> {
+    let node: SocketAddr = address.parse().unwrap();
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::All)
+        .load_balancing_policy(SingleTargetLoadBalancingPolicy::new(
+            NodeIdentifier::NodeAddress(node),
+            None,
+        ))
+        .request_timeout(Some(Duration::from_secs(30)))
+        .build();
+    let builder = SessionBuilder::new()
+        .known_node(address)
+        .default_execution_profile_handle(profile.into_handle());
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let session = builder.build().await.map_err(|error| error.to_string())?;
+        let known = session.get_cluster_state().get_nodes_info().len();
+        if known != NODES {
+            return Err(format!("it knows {known} of {NODES}"));
+        }
+        session.query_unpaged(EVERYWHERE, &[]).await.map(|_| ()).map_err(|error| error.to_string())
+    })
+}
