@@ -217,9 +217,9 @@ impl GarbageCollector {
         }
     }
 
-    /// The last failure on the thread.
+    /// The last failure on the thread, or the damage that keeps it from a segment for good.
     pub(crate) fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone()
+        lock(&self.trouble).clone().or_else(|| self.journal.garbage().damage())
     }
 
     /// Collects segments until little of the journal is dead ([`crate::Engine::collect`]).

@@ -561,6 +561,34 @@ fn a_damaged_record_is_not_copied_and_stops_nothing_else() {
     assert!(engine.collect().unwrap().segments > 0, "the others are collected");
     assert_eq!(keys(&engine, table).len(), 40);
     assert!(files.exists(&path));
+    // It was told until the next run, a second later.
+    let trouble = engine.stats().collection_trouble.unwrap();
+    assert!(trouble.contains(path.to_str().unwrap()), "{trouble}");
+}
+
+/// The same run was picked again and again.
+#[test]
+fn a_run_that_a_damaged_table_judges_is_set_aside() {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..4_u8 {
+        for number in 0..40 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+    }
+    settle(&engine);
+    let damaged = list(&files, "ledger").remove(0);
+    let path = Path::new(STORE).join("ledger").join(damaged);
+    for offset in 0..files.read(&path).unwrap().len() as u64 / 2 {
+        files.flip_bits(&path, offset, 4).unwrap();
+    }
+    let segments = engine.stats().segments;
+    let is_here =
+        |error: &Error| matches!(error, Error::Corruption { path: at, .. } if *at == path);
+    let failures = (0..=segments).take_while(|_| engine.collect().is_err_and(|e| is_here(&e)));
+    assert!((1..=segments).contains(&(failures.count() as u64)));
+    assert!(engine.stats().collection_trouble.unwrap().contains(path.to_str().unwrap()));
 }
 
 /// The thread collects by itself what is half dead, while writers and readers go on.

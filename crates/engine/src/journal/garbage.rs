@@ -5,7 +5,7 @@
 //! holds its record then, and a manifest that names the segment counts what the ledger of the same
 //! manifest no longer names. The engine says which records may go (`crate::garbage`).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,8 +145,9 @@ struct Books {
     retired: Vec<Retired>,
     /// The sequence numbers that are being collected, and the entries dropped of them meanwhile.
     watched: Option<Watched>,
-    /// Numbers of segments that cannot be collected because a record in them is damaged.
-    damaged: HashSet<u64>,
+    /// Segments that cannot be collected, by number: why, as there is damage in them or in a table
+    /// that judges them.
+    damaged: BTreeMap<u64, String>,
 }
 
 /// The account of the journal's garbage.
@@ -346,10 +347,18 @@ impl Garbage {
         let mut books = lock(&self.books);
         books.watched = None;
         if let Error::Corruption { path, .. } = error {
-            // Damage is reported where it is read; collecting it again and again would not cure it.
-            let damaged = run.segments.iter().filter(|segment| segment.shared.path == *path);
-            books.damaged.extend(damaged.map(|segment| segment.shared.number));
+            // Collecting it again and again would not cure it.
+            let is_damaged = |segment: &&Arc<Segment>| segment.shared.path == *path;
+            let is_in_table = !run.segments.iter().any(|segment| is_damaged(&segment));
+            let damaged = run.segments.iter().filter(|segment| is_in_table || is_damaged(segment));
+            let numbers = damaged.map(|segment| segment.shared.number);
+            books.damaged.extend(numbers.map(|number| (number, error.to_string())));
         }
+    }
+
+    /// The damage for which the oldest segment that has any is not collected.
+    pub(crate) fn damage(&self) -> Option<String> {
+        lock(&self.books).damaged.first_key_value().map(|(_, error)| error.clone())
     }
 
     /// Lets `collected` take the place of `run`. The files of the run go with the next manifest.
@@ -411,7 +420,7 @@ fn candidates(segments: &[Arc<Segment>], books: &Books, limits: &GarbageLimits) 
         if facts.dead_bytes > 0 {
             marker_sequence = marker_sequence.min(segment.clean_sequence());
         }
-        if !books.damaged.contains(&segment.shared.number) {
+        if !books.damaged.contains_key(&segment.shared.number) {
             candidates.push(Candidate {
                 index,
                 record_bytes,
