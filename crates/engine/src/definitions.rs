@@ -1,7 +1,7 @@
 //! The tables and indexes of a store that is not open: what an operator is told of them.
 //!
 //! The catalogue is read where it lies: at the front of the ledger's tables, and in the part of the
-//! journal that is in no table yet. What cannot be read is left out here; `verify` names it.
+//! journal that is in no table yet. What cannot be read is left out, and named.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +13,7 @@ use crate::catalogue::name_of;
 use crate::codec::{FileHeader, FileKind, TABLE_PREFIX_LENGTH, checksum_seed};
 use crate::definition::{Definition, TableKind, TableOptions};
 use crate::error::{Error, Result};
+use crate::folder::LEDGER_FOLDER;
 use crate::journal::{Record, Stretch, list_segments, segment_path, walk_records};
 use crate::ledger::{Manifest, Table, TableCursor};
 use crate::read_mode::ReadMode;
@@ -34,22 +35,29 @@ pub struct DefinitionReport {
 /// The catalogue's entries: key, and the sequence number and head of the newest one.
 type Entries = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
-/// The definitions of a store by number, and what is wrong with those that cannot be read.
+/// The definitions of a store by number, and an error for each file in which some cannot be read.
 pub(crate) fn read_definitions(
     files: &dyn FileSystem,
     directory: &Path,
     manifest: &Manifest,
-) -> (Vec<DefinitionReport>, Vec<&'static str>) {
-    let mut entries = Entries::new();
+) -> (Vec<DefinitionReport>, Vec<Error>) {
+    let (mut entries, mut problems) = (Entries::new(), Vec::new());
+    let mut note = |outcome: Result<()>| match outcome {
+        // An open store removes what it needs no more.
+        Err(error) if error.is_missing() => {}
+        outcome => problems.extend(outcome.err()),
+    };
     for (_, facts) in &manifest.tables {
         let table = Table::open(files, directory, manifest.store_identity, facts.clone());
-        // A damaged table is named by a check of all its blocks.
-        let _ = table.and_then(|table| read_table(Arc::new(table), &mut entries));
+        note(table.and_then(|table| read_table(Arc::new(table), &mut entries)));
     }
-    for number in list_segments(files, directory).unwrap_or_default() {
-        let _ = read_segment(files, directory, manifest, number, &mut entries);
+    match list_segments(files, directory) {
+        Err(error) => note(Err(error)),
+        Ok(numbers) => numbers.into_iter().for_each(|number| {
+            note(read_segment(files, directory, manifest, number, &mut entries));
+        }),
     }
-    let (mut definitions, mut problems) = (Vec::new(), Vec::new());
+    let mut definitions = Vec::new();
     for (key, (_, head)) in entries {
         match Definition::decode(&head) {
             Ok(Definition { table, kind }) => {
@@ -61,7 +69,7 @@ pub(crate) fn read_definitions(
                 let number = table.number();
                 definitions.push(DefinitionReport { name, number, index_of, options });
             }
-            Err(what) => problems.push(what),
+            Err(what) => problems.push(Error::corruption(&directory.join(LEDGER_FOLDER), 0, what)),
         }
     }
     definitions.sort_by_key(|definition| definition.number);

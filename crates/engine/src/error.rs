@@ -236,6 +236,11 @@ fn is_exhaustion(error: &io::Error) -> bool {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// True if the file is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`], and a want of
     /// descriptors or memory [`Error::Exhausted`].
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Error {

@@ -7,7 +7,7 @@ use pellucid_io::{ByCalls, FileSystem};
 
 use crate::definitions::{DefinitionReport, read_definitions};
 use crate::error::{Error, Result};
-use crate::folder::{LEDGER_FOLDER, take_lock};
+use crate::folder::take_lock;
 use crate::journal::{
     SegmentSummary, check_journal, current_segments, list_segments, segment_path, verify_segment,
 };
@@ -101,6 +101,20 @@ impl Report {
         self.problems.iter().any(|problem| problem.path == path)
     }
 
+    /// Takes the definitions, and notes why some are missing, unless that is known.
+    fn define(&mut self, read: (Vec<DefinitionReport>, Vec<Error>)) -> Result<()> {
+        let (definitions, problems) = read;
+        self.definitions = definitions;
+        let is_known = |report: &Report, error: &Error| {
+            matches!(error, Error::Corruption { path, .. } | Error::Io { path, .. }
+                if report.names(path))
+        };
+        problems.into_iter().try_for_each(|error| match is_known(self, &error) {
+            true => Ok(()),
+            false => self.note(error),
+        })
+    }
+
     /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
@@ -166,16 +180,12 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
         };
         problems.into_iter().try_for_each(|problem| report.note(problem))?;
     }
-    let (definitions, problems) = read_definitions(files, directory, &manifest);
-    report.definitions = definitions;
-    for what in problems {
-        report.problem(&directory.join(LEDGER_FOLDER), 0, what.to_owned());
-    }
+    report.define(read_definitions(files, directory, &manifest))?;
     Ok(report)
 }
 
-/// The contents of the manifest of the store in `directory`, and the catalogue. Nothing is checked.
-/// The store may be open.
+/// The contents of the manifest of the store in `directory`, and the catalogue. Only what has to be
+/// read for that is checked, and is in [`Report::problems`] if it is damaged. The store may be open.
 ///
 /// # Errors
 /// If there is no manifest, or if it cannot be read.
@@ -195,7 +205,7 @@ pub fn stat(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Repor
             is_sealed: facts.last_sequence != 0,
         })
         .collect();
-    report.definitions = read_definitions(files, directory, &manifest).0;
+    report.define(read_definitions(files, directory, &manifest))?;
     Ok(report)
 }
 

@@ -3,7 +3,6 @@
 //! It is replaced as a whole: written beside the old one, synced, renamed over it, the folder
 //! synced, and read back. Files that only the old one names are removed after that.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pellucid_io::{File, FileSystem};
@@ -92,7 +91,7 @@ impl Manifest {
         let path = manifest_path(directory);
         match read_file(fs, &path) {
             Ok(bytes) => Manifest::decode(&bytes, &path).map(Some),
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
     }

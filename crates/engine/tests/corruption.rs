@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use common::*;
 use pellucid_engine::{
-    Compression, Engine, EngineOptions, Error, TableOptions, cut_tail, rebuild_ledger, verify,
+    Compression, Engine, EngineOptions, Error, TableOptions, cut_tail, rebuild_ledger, stat, verify,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
@@ -599,4 +599,23 @@ fn damage_to_what_is_compressed_is_an_error_and_never_a_wrong_answer() {
         }
     }
     assert!(errors > 50, "{errors}");
+}
+
+/// `stat` left out tables and indexes that it could not read, and said nothing.
+#[test]
+fn definitions_that_cannot_be_read_are_problems_of_stat() {
+    let (files, engine) = three_keys();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let report = stat(STORE, &files).unwrap();
+    assert_eq!((report.definitions.len(), report.problems), (1, Vec::new()));
+    let path = Path::new(STORE).join("ledger").join(list(&files, "ledger").remove(0));
+    for offset in 0..files.read(&path).unwrap().len() as u64 / 2 {
+        files.flip_bits(&path, offset, 4).unwrap();
+    }
+    let report = stat(STORE, &files).unwrap();
+    assert_eq!((report.definitions.len(), report.problems.len()), (0, 1));
+    assert_eq!(report.problems[0].path, path);
+    let named = verify(STORE, &files).unwrap().problems;
+    assert!(named.iter().all(|problem| problem.path == path) && !named.is_empty(), "{named:?}");
 }

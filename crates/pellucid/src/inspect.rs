@@ -140,7 +140,11 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
         _ if !directory.is_dir() => {
             return Err(Failure::usage(format!("{} is no folder", directory.display())));
         }
-        Action::Stat => print_report(&stat(directory, &SystemFileSystem)?, json),
+        Action::Stat => {
+            let report = stat(directory, &SystemFileSystem)?;
+            print_report(&report, json);
+            return outcome_of(&report);
+        }
         Action::Verify => return print_verified(&verify(directory, &SystemFileSystem)?, json),
         Action::Dump { table, values } => return dump(directory, table.as_deref(), *values, json),
         Action::RebuildLedger => {
@@ -280,24 +284,37 @@ fn print_report(report: &Report, json: bool) {
     }
     print_line!("{} tables of keys and indexes", report.definitions.len());
     report.definitions.iter().for_each(print_definition);
+    print_problems(report);
+}
+
+fn print_problems(report: &Report) {
+    for problem in report.problems.iter().take(PROBLEMS_PRINTED_MAX) {
+        print_line!("{problem}");
+    }
 }
 
 fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
-    let count = report.problems.len() as u64 + report.problems_left_off;
     if json {
         print_line!("{}", report_json(report));
     } else {
-        for problem in report.problems.iter().take(PROBLEMS_PRINTED_MAX) {
-            print_line!("{problem}");
-        }
+        print_problems(report);
         let records: u64 = report.segments.iter().map(|segment| segment.records).sum();
         report.definitions.iter().for_each(print_definition);
         let (segments, tables) = (report.segments.len(), report.tables.len());
+        let count = problems_of(report);
         print_line!("{records} records in {segments} segments, {tables} tables: {count} problems");
     }
-    match count {
+    outcome_of(report)
+}
+
+fn problems_of(report: &Report) -> u64 {
+    report.problems.len() as u64 + report.problems_left_off
+}
+
+fn outcome_of(report: &Report) -> Result<(), Failure> {
+    match problems_of(report) {
         0 => Ok(()),
-        _ => Err(Failure::work(format!(
+        count => Err(Failure::work(format!(
             "{count} problems: `rebuild-ledger` mends tables, `salvage` saves what is intact"
         ))),
     }
