@@ -200,6 +200,26 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The flag of this name in a body, unless it is missing or null.
+///
+/// # Errors
+/// 10 for another value: a flag in quotes is not taken for one that is off.
+pub(crate) fn flag_in(
+    body: &Map<String, Value>,
+    name: &str,
+) -> Result<Option<bool>, DocumentError> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(bad_parameter(&format!("`{name}` is true or false"))),
+    }
+}
+
+/// The error for a member that is not what it has to be.
+pub(crate) fn bad_parameter(what: &str) -> DocumentError {
+    DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
+}
+
 /// The error for text that is no JSON.
 pub(crate) fn bad_json(error: &dyn std::fmt::Display) -> DocumentError {
     DocumentError::new(ErrorNumber::CORRUPTED_JSON, format!("VPackError error: {error}"))

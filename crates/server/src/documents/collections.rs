@@ -9,7 +9,7 @@ use pellucid_document::{
 use serde_json::{Map, Value, json};
 
 use super::authorization::{authorize, authorize_collection};
-use super::call::Call;
+use super::call::{Call, bad_parameter, flag_in};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::users::{check_users, make_users};
@@ -54,8 +54,8 @@ pub(super) fn create(documents: &Documents, call: &Call<'_>, database: &Database
     let new = NewCollection {
         name: name.to_owned(),
         kind,
-        is_system: body.get("isSystem").and_then(Value::as_bool).unwrap_or(false),
-        wait_for_sync: body.get("waitForSync").and_then(Value::as_bool).unwrap_or(false),
+        is_system: flag_in(&body, "isSystem")?.unwrap_or(false),
+        wait_for_sync: flag_in(&body, "waitForSync")?.unwrap_or(false),
         allow_user_keys: allows_user_keys(body.get("keyOptions"))?,
     };
     let collection = documents.create_collection(database, new)?;
@@ -144,7 +144,7 @@ pub(super) fn change(
     let fields = match what {
         "properties" => {
             refuse_unbuilt(&body)?;
-            if let Some(waits) = body.get("waitForSync").and_then(Value::as_bool) {
+            if let Some(waits) = flag_in(&body, "waitForSync")? {
                 documents.set_wait_for_sync(collection, waits)?;
             }
             properties(documents, collection)
@@ -155,7 +155,7 @@ pub(super) fn change(
         }
         "load" => {
             let mut fields = facts(documents, collection);
-            if body.get("count") != Some(&Value::Bool(false)) {
+            if flag_in(&body, "count")? != Some(false) {
                 fields["count"] = json!(collection.count());
             }
             fields
@@ -341,7 +341,11 @@ fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
 }
 
 fn allows_user_keys(options: Option<&Value>) -> Result<bool, DocumentError> {
-    let Some(Value::Object(options)) = options else { return Ok(true) };
+    let options = match options {
+        None | Some(Value::Null) => return Ok(true),
+        Some(Value::Object(options)) => options,
+        Some(_) => return Err(bad_parameter("`keyOptions` is an object")),
+    };
     match options.get("type").map(|kind| kind.as_str()) {
         None | Some(Some("traditional" | "")) => {}
         _ => {
@@ -349,5 +353,5 @@ fn allows_user_keys(options: Option<&Value>) -> Result<bool, DocumentError> {
             return Err(DocumentError::new(ErrorNumber::INVALID_KEY_GENERATOR, message));
         }
     }
-    Ok(options.get("allowUserKeys").and_then(Value::as_bool).unwrap_or(true))
+    Ok(flag_in(options, "allowUserKeys")?.unwrap_or(true))
 }

@@ -8,7 +8,7 @@ use pellucid_document::{
 };
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::{Call, bad_parameter, flag_in};
 use super::completion::ReplyResult;
 use super::memory::RequestMemory;
 use super::owner::Owner;
@@ -102,9 +102,6 @@ fn drop_index(documents: &Documents, collection: &Collection, id: &str) -> Reply
 
 /// The definition that a body asks for.
 fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentError> {
-    let bad = |what: &str| {
-        DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
-    };
     let kind = match body.get("type").and_then(Value::as_str) {
         Some("persistent" | "hash" | "skiplist") => IndexKind::Persistent,
         Some("ttl") => IndexKind::Ttl,
@@ -112,35 +109,39 @@ fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentEr
             let message = format!("indexes of type {other} are not implemented");
             return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
         }
-        _ => return Err(bad("invalid index type")),
+        _ => return Err(bad_parameter("invalid index type")),
     };
     let fields = body.get("fields").and_then(Value::as_array);
-    let fields = fields.ok_or_else(|| bad("`fields` is an array of strings"))?;
+    let fields = fields.ok_or_else(|| bad_parameter("`fields` is an array of strings"))?;
     let fields = fields.iter().map(|field| field.as_str().map(str::to_owned));
     let fields: Option<Vec<_>> = fields.collect();
-    let fields = fields.ok_or_else(|| bad("`fields` is an array of strings"))?;
+    let fields = fields.ok_or_else(|| bad_parameter("`fields` is an array of strings"))?;
     if body.get("storedValues").and_then(Value::as_array).is_some_and(|values| !values.is_empty()) {
         let message = "storedValues is not implemented";
         return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
     }
-    let flag = |name: &str| body.get(name).and_then(Value::as_bool);
+    let name = match body.get("name") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(&**name),
+        Some(_) => return Err(bad_parameter("`name` is a string")),
+    };
     let is_ttl = kind == IndexKind::Ttl;
     let expire_after_seconds = match body.get("expireAfter") {
         Some(value) if is_ttl => {
             let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0);
-            Some(seconds.ok_or_else(|| bad("`expireAfter` is a number of seconds"))?)
+            Some(seconds.ok_or_else(|| bad_parameter("`expireAfter` is a number of seconds"))?)
         }
-        None if is_ttl => return Err(bad("`expireAfter` is missing")),
+        None if is_ttl => return Err(bad_parameter("`expireAfter` is missing")),
         _ => None,
     };
     Ok(IndexDefinition {
         id: 0,
-        name: body.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
+        name: name.unwrap_or("").to_owned(),
         kind,
         fields,
-        unique: flag("unique").unwrap_or(false) && !is_ttl,
-        sparse: flag("sparse").unwrap_or(false) || is_ttl,
-        deduplicate: flag("deduplicate").unwrap_or(true),
+        unique: flag_in(body, "unique")?.unwrap_or(false) && !is_ttl,
+        sparse: flag_in(body, "sparse")?.unwrap_or(false) || is_ttl,
+        deduplicate: flag_in(body, "deduplicate")?.unwrap_or(true),
         expire_after_seconds,
         state: IndexState::Ready,
     })

@@ -61,56 +61,41 @@ impl QueryRequest {
         }
         let document = call.packed()?;
         let given = Members::of(open(&document));
+        if !matches!(given.options, Ref::Null | Ref::Object(_)) {
+            return Err(expecting("an object", "options"));
+        }
         let query = given.query.as_str().unwrap_or_default().to_owned();
         if query.trim().is_empty() {
             return Err(ErrorNumber::QUERY_EMPTY.into());
         }
-        let type_error =
-            |what: &str| DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what}"));
         let bind_variables = match given.bind_variables {
             Ref::Null => Value::Object(Arc::default()),
             binds @ Ref::Object(_) => binds.to_value(),
-            _ => return Err(type_error("an object for 'bindVars'")),
+            _ => return Err(expecting("an object", "bindVars")),
         };
-        let batch_size = match number(given.batch_size) {
+        let batch_size = match number("batchSize", given.batch_size)? {
             None => BATCH_SIZE_DEFAULT,
             Some(size) if size >= 1.0 => (size as usize).min(BATCH_SIZE_MAX),
-            Some(_) => return Err(type_error("a positive value for 'batchSize'")),
+            Some(_) => return Err(expecting("a positive value", "batchSize")),
         };
-        let memory = number(given.memory_limit).filter(|limit| *limit > 0.0);
-        let runtime = number(given.max_runtime).filter(|seconds| *seconds > 0.0);
-        let runtime = runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9)));
         let profile = match given.profile {
             Ref::Bool(profiles) => i64::from(profiles),
-            Ref::Number(number) => number.to_int(),
-            _ => 0,
+            level => number("profile", level)?.unwrap_or(0.0) as i64,
         };
-        let ttl_seconds = number(given.ttl).unwrap_or(TTL_SECONDS_DEFAULT);
+        let ttl_seconds = number("ttl", given.ttl)?.unwrap_or(TTL_SECONDS_DEFAULT);
         let ttl_seconds = ttl_seconds.clamp(0.0, TTL_SECONDS_MAX);
-        let warnings_max = number(given.max_warning_count);
-        let memory_max = settings.query_memory_max;
+        let options = QueryOptions { profile: profile > 0, ..given.limits(settings, budget)? };
         Ok(QueryRequest {
             query,
             bind_variables,
-            options: QueryOptions {
-                memory_bytes_max: memory
-                    .map_or(memory_max, |limit| (limit as usize).min(memory_max)),
-                runtime_max: runtime,
-                warnings_max: warnings_max
-                    .map_or(WARNINGS_DEFAULT, |count| (count as usize).min(WARNINGS_MAX)),
-                fail_on_warning: given.fail_on_warning.is_true(),
-                full_count: given.full_count.is_true(),
-                profile: profile > 0,
-                is_light: false,
-                budget: budget.clone(),
-            },
+            options,
             batch_size,
-            counts: given.count.is_true(),
-            is_stream: given.stream.is_true(),
-            may_retry: given.allow_retry.is_true(),
+            counts: flag("count", given.count)?,
+            is_stream: flag("stream", given.stream)?,
+            may_retry: flag("allowRetry", given.allow_retry)?,
             profile,
             ttl_ms: (ttl_seconds * 1e3) as u64,
-            wants_all_plans: given.all_plans.is_true(),
+            wants_all_plans: flag("allPlans", given.all_plans)?,
         })
     }
 
@@ -180,6 +165,29 @@ impl<'a> Members<'a> {
         given
     }
 
+    /// What the query may use and how often it may warn, within the limits of the server.
+    fn limits(
+        &self,
+        settings: &DocumentSettings,
+        budget: &Budget,
+    ) -> Result<QueryOptions, DocumentError> {
+        let memory_max = settings.query_memory_max;
+        let memory = number("memoryLimit", self.memory_limit)?.filter(|limit| *limit > 0.0);
+        let runtime = number("maxRuntime", self.max_runtime)?.filter(|seconds| *seconds > 0.0);
+        let warnings = number("maxWarningCount", self.max_warning_count)?;
+        Ok(QueryOptions {
+            memory_bytes_max: memory.map_or(memory_max, |limit| (limit as usize).min(memory_max)),
+            runtime_max: runtime.map(|seconds| Duration::from_secs_f64(seconds.min(1e9))),
+            warnings_max: warnings
+                .map_or(WARNINGS_DEFAULT, |count| (count as usize).min(WARNINGS_MAX)),
+            fail_on_warning: flag("failOnWarning", self.fail_on_warning)?,
+            full_count: flag("fullCount", self.full_count)?,
+            profile: false,
+            is_light: false,
+            budget: budget.clone(),
+        })
+    }
+
     /// Those within `options` come before those beside it.
     fn take_options(&mut self, options: ObjectRef<'a>) {
         for (name, value) in options.iter().filter(|(_, value)| !matches!(value, Ref::Null)) {
@@ -204,11 +212,26 @@ impl<'a> Members<'a> {
     }
 }
 
-fn number(value: Ref<'_>) -> Option<f64> {
+/// A number, unless it is missing or null.
+fn number(name: &str, value: Ref<'_>) -> Result<Option<f64>, DocumentError> {
     match value {
-        Ref::Number(number) => Some(number.to_double()),
-        _ => None,
+        Ref::Null => Ok(None),
+        Ref::Number(number) => Ok(Some(number.to_double())),
+        _ => Err(expecting("a number", name)),
     }
+}
+
+/// A flag, which is false if it is missing or null.
+fn flag(name: &str, value: Ref<'_>) -> Result<bool, DocumentError> {
+    match value {
+        Ref::Null => Ok(false),
+        Ref::Bool(flag) => Ok(flag),
+        _ => Err(expecting("true or false", name)),
+    }
+}
+
+fn expecting(what: &str, name: &str) -> DocumentError {
+    DocumentError::new(ErrorNumber::TYPE_ERROR, format!("expecting {what} for '{name}'"))
 }
 
 #[cfg(test)]
@@ -219,11 +242,15 @@ mod tests {
     use crate::routes::Target;
 
     fn read(body: &str) -> QueryRequest {
+        try_read(body).unwrap()
+    }
+
+    fn try_read(body: &str) -> Result<QueryRequest, DocumentError> {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
         let mut target = Target::of(method, path, query);
         let call = Call::of(&Request { method, path, query, headers, body }, &mut target, 0);
-        QueryRequest::of(&call, &DocumentSettings::default(), &Budget::unbounded()).unwrap()
+        QueryRequest::of(&call, &DocumentSettings::default(), &Budget::unbounded())
     }
 
     /// A query could ask for all memory, for as many warnings as it liked, and for a cursor that
@@ -246,5 +273,24 @@ mod tests {
         assert_eq!(asked.ttl_ms, (TTL_SECONDS_MAX * 1e3) as u64);
         assert_eq!(asked.batch_size, BATCH_SIZE_MAX);
         assert_eq!(asked.options.warnings_max, WARNINGS_MAX);
+    }
+
+    /// A limit in quotes was none, and a flag in quotes was false.
+    #[test]
+    fn members_of_another_type_are_refused() {
+        for member in [
+            r#""memoryLimit":"1000""#,
+            r#""batchSize":"7""#,
+            r#""ttl":{}"#,
+            r#""count":"true""#,
+            r#""options":{"stream":1}"#,
+            r#""options":{"failOnWarning":"yes"}"#,
+            r#""options":{"allPlans":[]}"#,
+            r#""options":7"#,
+        ] {
+            let refused = try_read(&format!(r#"{{"query":"RETURN 1",{member}}}"#)).err();
+            assert_eq!(refused.unwrap().number, ErrorNumber::TYPE_ERROR, "{member}");
+        }
+        assert!(!read(r#"{"query":"RETURN 1","count":null,"ttl":null}"#).counts);
     }
 }

@@ -4,7 +4,7 @@ use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::{Call, bad_parameter};
 use super::completion::ReplyResult;
 use super::reply::success;
 use crate::access::{AccessError, AccountRecord, Accounts, Identity, Right};
@@ -92,11 +92,25 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
 
 /// Makes sure, before a database is made, that its accounts can be.
 pub(super) fn check_users(body: &Map<String, Value>) -> Result<(), DocumentError> {
-    let users = body.get("users").and_then(Value::as_array);
-    for user in users.into_iter().flatten().filter_map(Value::as_object) {
+    for (_, user) in users_in(body)? {
         password_in(user).and_then(|_| active_in(user)).map_err(problem)?;
     }
     Ok(())
+}
+
+/// The accounts in a body, with their names.
+fn users_in(body: &Map<String, Value>) -> Result<Vec<(&str, &Map<String, Value>)>, DocumentError> {
+    let wrong = || bad_parameter("`users` is an array of objects, each with its `username`");
+    let users = match given(body, "users") {
+        None => return Ok(Vec::new()),
+        Some(users) => users.as_array().ok_or_else(wrong)?,
+    };
+    let named = users.iter().map(|user| {
+        let user = user.as_object()?;
+        let name = user.get("username").or_else(|| user.get("user"))?;
+        Some((name.as_str()?, user))
+    });
+    named.map(|user| user.ok_or_else(wrong)).collect()
 }
 
 /// Makes the accounts that a new database names, with the right to it; those that there are
@@ -114,15 +128,11 @@ pub(super) fn make_users(
         return Ok(());
     }
     let mut failure = None;
-    let users = body.get("users").and_then(Value::as_array);
-    for user in users.into_iter().flatten().filter_map(Value::as_object) {
-        let name = user.get("username").or_else(|| user.get("user")).and_then(Value::as_str);
-        if let Some(name) = name {
-            match make_account(accounts, name, user, Some(database)) {
-                // One that is there already, or whose name may not be, is no reason to fail.
-                Ok(()) | Err(AccessError::Exists(_) | AccessError::BadName(_)) => {}
-                Err(error) => failure = failure.or(Some(problem(error))),
-            }
+    for (name, user) in users_in(body)? {
+        match make_account(accounts, name, user, Some(database)) {
+            // One that is there already, or whose name may not be, is no reason to fail.
+            Ok(()) | Err(AccessError::Exists(_) | AccessError::BadName(_)) => {}
+            Err(error) => failure = failure.or(Some(problem(error))),
         }
     }
     failure.map_or(Ok(()), Err)

@@ -333,3 +333,33 @@ fn abandoned_cursors_are_gone_after_their_time() {
     }
     wait_until_held(&mut client, nothing);
 }
+
+/// `"waitForSync":"true"` made a collection that waits for nothing, and users that are no list were
+/// left out.
+#[test]
+fn members_of_another_type_are_refused() {
+    let (_server, mut client) = with_collection();
+    for (method, target, body) in [
+        ("POST", "/_api/collection", r#"{"name":"d","waitForSync":"true"}"#),
+        ("POST", "/_api/collection", r#"{"name":"d","isSystem":1}"#),
+        ("POST", "/_api/collection", r#"{"name":"d","keyOptions":"traditional"}"#),
+        ("POST", "/_api/collection", r#"{"name":"d","keyOptions":{"allowUserKeys":"no"}}"#),
+        ("PUT", "/_api/collection/c/properties", r#"{"waitForSync":1}"#),
+        ("POST", "/_api/index?collection=c", r#"{"type":"hash","fields":["n"],"unique":"true"}"#),
+        ("POST", "/_api/index?collection=c", r#"{"type":"hash","fields":["n"],"name":7}"#),
+        ("POST", "/_api/database", r#"{"name":"d","users":{"username":"ann"}}"#),
+        ("POST", "/_api/database", r#"{"name":"d","users":["ann"]}"#),
+        ("POST", "/_api/database", r#"{"name":"d","users":[{"passwd":"x"}]}"#),
+        ("POST", "/_api/cursor", r#"{"query":"RETURN 1","memoryLimit":"1000"}"#),
+    ] {
+        let answer = client.call(method, target, &[], body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.text());
+    }
+    assert_eq!(client.get("/_api/collection/d").status, 404);
+    assert_eq!(client.get("/_api/database").json()["result"], json!(["_system"]));
+    assert_eq!(
+        client.get("/_api/index?collection=c").json()["indexes"].as_array().unwrap().len(),
+        1
+    );
+    is_as_it_was(&mut client);
+}
