@@ -64,3 +64,33 @@ pub(crate) fn refuse_orphans(file_system: &dyn FileSystem, directory: &Path) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use pellucid_io::simulated::SimulatedFileSystem;
+
+    use super::*;
+
+    /// A loss of power took a new store whose folder lay in new folders, whatever it had synced.
+    #[test]
+    fn folders_stay_with_all_above_them() {
+        let directory = Path::new("/a/b/store");
+        for seed in 0..20 {
+            let files = SimulatedFileSystem::new();
+            make_folders(&files, directory).unwrap();
+            let after = files.crash(seed);
+            for folder in [JOURNAL_FOLDER, LEDGER_FOLDER] {
+                assert!(after.exists(&directory.join(folder)), "{folder}, seed {seed}");
+            }
+        }
+    }
+
+    /// Its maker may have been cut off before the name was synced.
+    #[test]
+    fn a_folder_that_was_there_stays() {
+        let (directory, files) = (Path::new("/store"), SimulatedFileSystem::new());
+        files.create_directory(directory).unwrap();
+        make_folders(&files, directory).unwrap();
+        assert!((0..20).all(|seed| files.crash(seed).exists(directory)));
+    }
+}

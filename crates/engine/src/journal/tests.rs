@@ -16,6 +16,7 @@ use crate::codec::{FILE_HEADER_LENGTH, checksum_seed};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
+use crate::folder::make_folders;
 use crate::header_form::HeaderForm;
 use crate::ledger::Manifest;
 use crate::object::Value;
@@ -32,7 +33,7 @@ fn open_with(
     segment_size_bytes: u64,
     segment_records_max: u64,
 ) -> Result<(Journal, JournalWriter)> {
-    files.create_directory(&Path::new(DIRECTORY).join(JOURNAL_FOLDER)).unwrap();
+    make_folders(files, Path::new(DIRECTORY)).unwrap();
     let setting = JournalSetting {
         dead_bound: DeadBound { share: 1.0 / 3.0, allowance_bytes: 1 << 20 },
         file_system: Arc::new(files.clone()),

@@ -75,7 +75,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Makes an empty ledger in the store's folder `directory`, and its first manifest.
+    /// Makes an empty ledger in the store's folder `directory`, whose parts are there, and its first
+    /// manifest.
     pub(crate) fn create(
         fs: Arc<dyn FileSystem>,
         directory: &Path,
@@ -83,9 +84,6 @@ impl Ledger {
         options: LedgerOptions,
         link: Arc<dyn JournalLink>,
     ) -> Result<Ledger> {
-        let folder = table_folder(directory);
-        fs.create_directory(&folder).map_err(|error| Error::io("create", &folder, error))?;
-        fs.sync_directory(directory).map_err(|error| Error::io("sync", directory, error))?;
         let manifest = Manifest::empty(store_identity);
         let ledger = Ledger::open(fs, directory, manifest, options, link)?;
         ledger.write_manifest()?;

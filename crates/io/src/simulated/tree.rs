@@ -10,8 +10,9 @@ use super::content::Content;
 /// All directories and names of a simulated file system.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// Directories survive as soon as they are made: stores make them once, and sync their parent.
     directories: BTreeSet<PathBuf>,
+    /// The directories whose names are on the medium.
+    durable_directories: BTreeSet<PathBuf>,
     live: BTreeMap<PathBuf, Arc<Content>>,
     durable: BTreeMap<PathBuf, Arc<Content>>,
     /// The names that may not be the same in both.
@@ -20,6 +21,15 @@ pub(crate) struct Tree {
 
 fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{} does not exist", path.display()))
+}
+
+/// The root of absolute paths or of relative ones, which is always there.
+fn is_root(path: &Path) -> bool {
+    path.parent().is_none()
+}
+
+fn is_within(path: &Path, directories: &BTreeSet<PathBuf>) -> bool {
+    path.parent().is_none_or(|parent| is_root(parent) || directories.contains(parent))
 }
 
 impl Tree {
@@ -66,7 +76,7 @@ impl Tree {
     }
 
     fn is_directory(&self, path: &Path) -> bool {
-        path == Path::new("/") || path == Path::new("") || self.directories.contains(path)
+        is_root(path) || self.directories.contains(path)
     }
 
     pub(crate) fn exists(&self, path: &Path) -> bool {
@@ -87,6 +97,8 @@ impl Tree {
     }
 
     pub(crate) fn sync_directory(&mut self, directory: &Path) {
+        let within = |path: &&PathBuf| path.parent() == Some(directory);
+        self.durable_directories.extend(self.directories.iter().filter(within).cloned());
         self.changed.retain(|path| path.parent() != Some(directory));
         self.durable.retain(|path, _| path.parent() != Some(directory));
         for (path, content) in &self.live {
@@ -99,6 +111,9 @@ impl Tree {
     /// Carries some sectors and some names over to the medium, as a system does at any time.
     pub(crate) fn write_back(&mut self, survives: &mut impl FnMut() -> bool) {
         self.live.values().for_each(|content| content.write_back(survives));
+        let unsynced = self.directories.difference(&self.durable_directories);
+        let carried: Vec<_> = unsynced.filter(|_| survives()).cloned().collect();
+        self.durable_directories.extend(carried);
         self.changed.retain(|path| {
             let is_carried = survives();
             if is_carried {
@@ -131,11 +146,21 @@ impl Tree {
         let durable =
             self.durable.iter().map(|(path, content)| (path.clone(), copy(content))).collect();
         let (directories, changed) = (self.directories.clone(), self.changed.clone());
-        Tree { directories, live, durable, changed }
+        let durable_directories = self.durable_directories.clone();
+        Tree { directories, durable_directories, live, durable, changed }
     }
 
-    /// The tree found after a loss of power. Each name is the old one or the new one.
+    /// The tree found after a loss of power. Each name is the old one or the new one; a directory
+    /// that is not found takes what was in it with it.
     pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Tree {
+        let mut directories = BTreeSet::new();
+        // A directory stands before those within it.
+        for directory in &self.directories {
+            let is_durable = self.durable_directories.contains(directory) || is_root(directory);
+            if is_within(directory, &directories) && (is_durable || survives()) {
+                directories.insert(directory.clone());
+            }
+        }
         let paths: BTreeSet<&PathBuf> = self.live.keys().chain(self.durable.keys()).collect();
         let mut found: BTreeMap<PathBuf, Arc<Content>> = BTreeMap::new();
         for path in paths {
@@ -146,13 +171,14 @@ impl Tree {
                 _ => false,
             };
             let chosen = if is_same || !survives() { old } else { new };
-            if let Some(content) = chosen {
+            if let Some(content) = chosen.filter(|_| is_within(path, &directories)) {
                 let after = Content::new(&content.after_crash(survives));
                 after.fail_reads_as(content);
                 found.insert(path.clone(), Arc::new(after));
             }
         }
-        let (directories, live) = (self.directories.clone(), found.clone());
-        Tree { directories, live, durable: found, changed: BTreeSet::new() }
+        let (durable_directories, live) = (directories.clone(), found.clone());
+        let changed = BTreeSet::new();
+        Tree { directories, durable_directories, live, durable: found, changed }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pellucid_account::EngineCounts;
-use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
 use crate::error::{Error, Result};
+use crate::folder::make_folders;
 use crate::ledger::{
     DroppedList, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
     SegmentFacts,
@@ -23,6 +23,13 @@ const SEGMENT_SEQUENCES: u64 = 64;
 
 pub(super) fn directory() -> &'static Path {
     Path::new("/store")
+}
+
+/// A file system with the folders of a store, and nothing in them.
+pub(super) fn empty_store() -> SimulatedFileSystem {
+    let fs = SimulatedFileSystem::new();
+    make_folders(&fs, directory()).unwrap();
+    fs
 }
 
 /// Options under which a few hundred entries make several levels.
@@ -152,8 +159,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn create(options: LedgerOptions) -> Store {
-        let fs = SimulatedFileSystem::new();
-        fs.create_directory(directory()).unwrap();
+        let fs = empty_store();
         let books = Arc::new(Books::default());
         let link = Arc::clone(&books) as Arc<dyn JournalLink>;
         let ledger =

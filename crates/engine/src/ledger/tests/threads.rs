@@ -1,13 +1,12 @@
 //! The background thread beside a writer and readers.
 
 use std::ops::Bound::Unbounded;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pellucid_account::EngineCounts;
-use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+use pellucid_io::simulated::Faults;
 
 use super::harness::*;
 use crate::error::{Error, Result};
@@ -45,11 +44,10 @@ impl Drop for EndOnDrop<'_> {
 #[test]
 fn readers_never_go_back_while_jobs_run() {
     const RECORDS: u64 = 12_000;
-    let fs = Arc::new(SimulatedFileSystem::new());
+    let fs = Arc::new(empty_store());
     let books = Arc::new(Books::default());
     let link = Arc::clone(&books) as Arc<dyn JournalLink>;
-    let ledger =
-        Ledger::create(fs, Path::new("/store"), STORE, background_options(), link).unwrap();
+    let ledger = Ledger::create(fs, directory(), STORE, background_options(), link).unwrap();
     ledger.start_background().unwrap();
     let done = AtomicBool::new(false);
     let read = AtomicU64::new(0);
@@ -159,9 +157,9 @@ fn whatever_a_pinned_tree_lacks_was_handed_over() {
     let (begun, begins) = mpsc::channel();
     let books = Books::default();
     let link = Arc::new(SlowBooks { books, begun, is_over: AtomicBool::new(false) });
-    let fs = Arc::new(SimulatedFileSystem::new());
+    let fs = Arc::new(empty_store());
     let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
-    let ledger = Ledger::create(fs, Path::new("/store"), STORE, small_options(), as_link).unwrap();
+    let ledger = Ledger::create(fs, directory(), STORE, small_options(), as_link).unwrap();
     for sequence in 1..=2 {
         let record = Record { key: vec![0, 1, 7], sequence, kind: Kind::Put };
         ledger.insert(&record.entry());
