@@ -14,13 +14,14 @@ const COLLECTION_NAME_BYTES_MAX: usize = 256;
 /// Bytes that the key of a document may have.
 pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 
-/// Checks the name of a new database: ArangoDB's extended names.
+/// Checks the name of a new database: ArangoDB's extended names, without the asterisk, which stands
+/// for every database in grants.
 ///
 /// # Errors
 /// 1229 if it may not be.
 pub(crate) fn check_database_name(name: &str) -> Result<()> {
     let begins_well = name.chars().next().is_some_and(|c| !c.is_ascii_digit() && c != '_');
-    let is_allowed = |c: char| c != '/' && c != ':' && !c.is_control();
+    let is_allowed = |c: char| !matches!(c, '/' | ':' | '*') && !c.is_control();
     let is_bare = name.trim() == name;
     if begins_well
         && is_bare
@@ -106,7 +107,7 @@ mod tests {
         for name in ["a", "my-db_1", "größe", "ein Name", &"x".repeat(128)] {
             check_database_name(name).unwrap();
         }
-        for name in ["", "_a", "1a", "a/b", "a:b", " a", "a\n", &"x".repeat(129)] {
+        for name in ["", "_a", "1a", "a/b", "a:b", "*", "a*b", " a", "a\n", &"x".repeat(129)] {
             assert_eq!(check_database_name(name).unwrap_err().number.0, 1229, "{name}");
         }
     }

@@ -317,7 +317,8 @@ impl Api {
         let store = self.entities.store_of(request)?;
         if query.is_of_cluster && self.peers.cluster().is_some() {
             // A node keeps one copy of its keys, so that there is no other number to wait for.
-            return self.peers.range(query, request, exchange.ticket());
+            let table = self.entities.tables.named_in(request.query)?;
+            return self.peers.range(query, table, request, exchange.ticket());
         }
         self.entities.range(query, store, request, exchange)
     }

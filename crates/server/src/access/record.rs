@@ -171,6 +171,9 @@ pub struct AccountList {
     accounts: Vec<AccountRecord>,
 }
 
+/// The fewest digits of a secret: 128 bits. With none, anybody could sign.
+const SECRET_LENGTH_MIN: usize = 32;
+
 /// The form of the file that this code writes and reads.
 pub(super) const VERSION: u32 = 1;
 
@@ -195,7 +198,13 @@ impl AccountList {
         if !self.accounts.is_sorted_by(|a, b| a.name < b.name) {
             return Err("its accounts are not in the order of their names, each once".to_owned());
         }
-        Ok(())
+        if self.jwt_secret.len() < SECRET_LENGTH_MIN {
+            return Err(format!("its `jwt_secret` has less than {SECRET_LENGTH_MIN} digits"));
+        }
+        self.accounts.iter().try_for_each(|account| {
+            let checked = account.grants.check();
+            checked.map_err(|what| format!("the grants of {}: {what}", account.name))
+        })
     }
 
     /// The accounts.
@@ -270,6 +279,21 @@ mod tests {
         list.remove("b").unwrap();
         assert!(matches!(list.remove("b"), Err(AccessError::Missing(_))));
         assert_eq!(list.accounts().len(), 2);
+    }
+
+    /// A file was taken whose secret was empty, so that anybody could sign tokens.
+    #[test]
+    fn a_list_without_a_secret_or_with_odd_grants_is_refused() {
+        let mut list = AccountList::empty().unwrap();
+        list.jwt_secret.clear();
+        assert!(list.check().unwrap_err().contains("jwt_secret"));
+        let odd = r#"{"name":"a","active":true,"grants":{"table/a*":"none"}}"#;
+        let with = |account: &str| {
+            let secret = "0".repeat(SECRET_LENGTH_MIN);
+            let text = format!(r#"{{"version":1,"jwt_secret":"{secret}","accounts":[{account}]}}"#);
+            serde_json::from_str::<AccountList>(&text).unwrap()
+        };
+        assert!(with(odd).check().unwrap_err().contains("the grants of a"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use pellucid_cluster::{Ask, AskKind, CONTENT_BYTES_MAX, Cluster, TraceOfAsk};
 use pellucid_http::{LinkTurn, Request, Ticket};
-use pellucid_store::{Acknowledgement, Condition};
+use pellucid_store::{Acknowledgement, Condition, Table};
 
 use super::links::Links;
 use super::owner_reply::Forwarded;
@@ -172,6 +172,7 @@ impl PeerApi {
     pub(crate) fn range(
         &mut self,
         query: Query<'_>,
+        table: Table,
         request: &Request<'_>,
         ticket: Ticket,
     ) -> Handling {
@@ -179,7 +180,8 @@ impl PeerApi {
             return Err("this node is part of no cluster".to_owned().into());
         };
         let (entities, place) = (self.owner.entities(), (cluster.own(), ticket));
-        merged_range(entities, links, query, form_of(request), place).map(Reply::into)
+        let form = form_of(request);
+        merged_range(entities, links, (query, table), form, place).map(Reply::into)
     }
 
     /// Takes a peer's connection, or refuses it.

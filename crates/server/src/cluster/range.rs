@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_cluster::{MergedEntry, RangePages};
 use pellucid_http::Ticket;
-use pellucid_store::{KEY_LENGTH_MAX, Range, Scan};
+use pellucid_store::{KEY_LENGTH_MAX, Range, Scan, Table};
 use pellucid_thread::Mutex;
 
 use super::links::Links;
@@ -83,7 +83,7 @@ impl Entries for Merged {
 pub(super) fn merged_range(
     entities: &EntityApi,
     links: &mut Links,
-    query: Query<'_>,
+    (query, table): (Query<'_>, Table),
     form: Form,
     (own, ticket): (usize, Ticket),
 ) -> Result<Reply, Failure> {
@@ -94,7 +94,7 @@ pub(super) fn merged_range(
         return Err(line.into());
     }
     let range = Range { start: &start, end: end.as_deref(), reverse };
-    let scan = entities.store.scan(entities.tables.usual(), range)?;
+    let scan = entities.store.scan(table, range)?;
     if let Some(failure) = links.unreachable() {
         return Err(Failure::Refused(504, failure.to_string().into()));
     }

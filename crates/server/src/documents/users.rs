@@ -42,8 +42,13 @@ pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) ->
         }
         (Method::Get, Some(name)) => Ok(success(200, show_account(accounts, name)?)),
         (Method::Put | Method::Patch, Some(name)) => {
-            let body = call.object()?;
             let replaces = call.method == Method::Put;
+            if replaces && call.body.trim_ascii().is_empty() {
+                return Err(bad_parameter(
+                    "the account that takes the place of this one is missing",
+                ));
+            }
+            let body = call.object()?;
             // A replacement without a password takes away the one that the account has.
             if (replaces || password_in(&body).map_err(problem)?.is_some())
                 && !caller.may_set_passwords()
@@ -204,10 +209,11 @@ fn set(
         None if replaces => account.active = true,
         None => {}
     }
-    match body.get("extra") {
+    match given(body, "extra") {
         Some(Value::Object(extra)) => account.set_extra(extra.clone())?,
-        _ if replaces => account.set_extra(Map::new())?,
-        _ => {}
+        Some(_) => return Err(AccessError::Unacceptable("`extra` is an object".to_owned())),
+        None if replaces => account.set_extra(Map::new())?,
+        None => {}
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::access::{Identity, Right, Scope};
 use crate::entities::table_name;
+use crate::names::ENTITIES;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ impl Need {
         match self {
             Need::Entities(right) => match table_name(query) {
                 Ok(name) => identity.may(Scope::Table(&name), right),
-                // It is refused for its name.
-                Err(_) => true,
+                // A name that is none stands for the usual table until it is refused.
+                Err(_) => identity.may(Scope::Table(ENTITIES), right),
             },
             Need::Server(right) => identity.may(Scope::Admin, right),
             Need::Open

@@ -132,6 +132,11 @@ fn ranges_are_the_nodes_own_or_merged() {
             assert_eq!(refused.status, 400, "{}", refused.text());
         }
         assert_eq!(client.get(&entity("k".repeat(1_025))).status, 400);
+        // The merged range was of the usual table, whatever the parameters named.
+        for (table, status) in [("table=a&table=b", 400), ("table=%2F", 400), ("table=x", 501)] {
+            let refused = client.get(&format!("/v0/entities?start=r&cluster=true&{table}"));
+            assert_eq!(refused.status, status, "{}", refused.text());
+        }
     }
 }
 

@@ -100,6 +100,14 @@ fn a_password_that_is_no_text_is_refused() {
             assert_eq!(admin(method, "/_api/user/ada", body).status, 400, "{method} {body}");
         }
     }
+    // A body that is no object was one without a password, which gave the account the empty one.
+    for body in [json!([{"passwd": "x"}]), Value::Null, json!({"passwd": "s", "extra": 7})] {
+        for method in ["PUT", "PATCH"] {
+            assert_eq!(admin(method, "/_api/user/ada", &body).status, 400, "{method} {body}");
+        }
+    }
+    let root = [("Authorization", &*basic("root", "root"))];
+    assert_eq!(client.call("PUT", "/_api/user/ada", &root, "").status, 400);
     for (password, status) in [("", 401), ("s", 200)] {
         let body = json!({"username": "ada", "password": password}).to_string();
         assert_eq!(client.call("POST", "/_open/auth", &[], body).status, status, "{password}");
