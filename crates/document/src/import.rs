@@ -60,7 +60,10 @@ pub struct ImportOptions {
     pub form: ImportForm,
     /// The effect of keys that are there.
     pub on_duplicate: OnDuplicate,
-    /// One error undoes all.
+    /// The collection is emptied first, once the body is known to be of its form.
+    pub overwrite: bool,
+    /// One error undoes all; with `overwrite`, one of the body itself, as the collection is emptied
+    /// before the first document is written.
     pub complete: bool,
     /// Errors are described; one that undoes all says which document is to blame.
     pub details: bool,
@@ -95,6 +98,8 @@ pub struct ImportReport {
 
 /// An import under way.
 struct Import<'a> {
+    /// Documents are read and not written.
+    only_checks: bool,
     documents: &'a Arc<Documents>,
     collection: &'a Arc<Collection>,
     options: &'a ImportOptions,
@@ -118,8 +123,8 @@ enum ImportOutcome {
 /// Imports documents. For threads that may block.
 ///
 /// # Errors
-/// 400 for a body that is not of its form; what `goes_on` says, which is asked for each batch;
-/// with `complete`, what the first document fails with, and nothing is written then.
+/// 400 or 600 for a body that is not of its form, and nothing is written then; what `goes_on` says,
+/// which is asked for each batch; with `complete`, what the first document fails with.
 pub fn import(
     documents: &Arc<Documents>,
     collection: &Arc<Collection>,
@@ -128,7 +133,8 @@ pub fn import(
     goes_on: GoesOn<'_>,
     timeline: &mut Timeline,
 ) -> Result<ImportReport> {
-    let mut import = Import {
+    let begin = |only_checks| Import {
+        only_checks,
         documents,
         collection,
         options,
@@ -139,17 +145,42 @@ pub fn import(
         places: Vec::new(),
     };
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    match options.form {
-        ImportForm::Array => import.array(body, timeline)?,
-        ImportForm::Auto if first == Some(&b'[') => import.array(body, timeline)?,
-        ImportForm::Auto | ImportForm::Lines => import.lines(body, timeline)?,
-        ImportForm::Rows => import.rows(body, timeline)?,
+    let form = match options.form {
+        ImportForm::Auto if first == Some(&b'[') => ImportForm::Array,
+        ImportForm::Auto => ImportForm::Lines,
+        form => form,
+    };
+    let may_be_malformed = match form {
+        ImportForm::Array => true,
+        // Without names there is no first row to write.
+        ImportForm::Rows => options.overwrite,
+        ImportForm::Auto | ImportForm::Lines => false,
+    };
+    // All or nothing is read whole before any of it is written.
+    if may_be_malformed && !options.complete {
+        begin(true).read(form, body, timeline)?;
+    }
+    let mut import = begin(false);
+    if options.overwrite && !options.complete {
+        documents.truncate(collection)?;
+    }
+    import.read(form, body, timeline)?;
+    if options.overwrite && options.complete {
+        documents.truncate(collection)?;
     }
     import.write(timeline)?;
     Ok(import.report)
 }
 
 impl Import<'_> {
+    fn read(&mut self, form: ImportForm, body: &[u8], timeline: &mut Timeline) -> Result<()> {
+        match form {
+            ImportForm::Array => self.array(body, timeline),
+            ImportForm::Auto | ImportForm::Lines => self.lines(body, timeline),
+            ImportForm::Rows => self.rows(body, timeline),
+        }
+    }
+
     fn lines(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
         let mut parser = Parser::of_text("", Limits::default());
         if let Ok(text) = std::str::from_utf8(body) {
@@ -362,6 +393,10 @@ impl Import<'_> {
     /// Writes the documents that wait.
     fn write(&mut self, timeline: &mut Timeline) -> Result<()> {
         (self.goes_on)()?;
+        if self.only_checks {
+            self.waiting.clear();
+            self.places.clear();
+        }
         if self.places.is_empty() {
             return Ok(());
         }

@@ -282,7 +282,6 @@ impl Transaction {
         let Some(before) = self.before(&store_key, needs_value, timeline)? else {
             return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
         };
-        check_expected(key, before.version, options.expected)?;
         self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
@@ -297,6 +296,7 @@ impl Transaction {
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
     ) -> Result<Outcome> {
+        check_expected(key, before.version, options.expected)?;
         let shape = self.changes.shape(part);
         let stored = match rewrite {
             Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true)?,

@@ -279,6 +279,7 @@ fn import_options(form: ImportForm) -> ImportOptions {
     ImportOptions {
         form,
         on_duplicate: OnDuplicate::Error,
+        overwrite: false,
         complete: false,
         details: true,
         from_prefix: None,
@@ -352,6 +353,38 @@ fn imports_count_what_they_did() {
     assert_eq!(import("{}", &rows).unwrap_err().number.0, 400);
     let auto = import_options(ImportForm::Auto);
     assert_eq!(import(" [{},{}]", &auto).unwrap().created, 2);
+}
+
+/// A body that ended in the middle had emptied the collection, or was written in part.
+#[test]
+fn an_import_of_a_malformed_body_changes_nothing() {
+    let world = world();
+    let people = world.make("people");
+    world.insert(&people, r#"{"_key":"kept"}"#).unwrap();
+    let import = |text: &str, options: &ImportOptions| {
+        let (text, mut timeline) = (text.as_bytes(), Timeline::off());
+        import(&world.documents, &people, text, options, &|| Ok(()), &mut timeline)
+    };
+    let long = format!("[{}{{\"n\"", "{\"n\":1},".repeat(5_000));
+    let line = "{\"n\":1}\n{\n";
+    for (form, body, overwrite, complete) in [
+        (ImportForm::Array, "[{}", true, false),
+        (ImportForm::Array, "[{}", true, true),
+        (ImportForm::Array, &*long, false, false),
+        (ImportForm::Auto, &*long, true, false),
+        (ImportForm::Rows, "{}", true, false),
+        (ImportForm::Lines, line, true, true),
+    ] {
+        let options = ImportOptions { overwrite, complete, ..import_options(form) };
+        assert!(import(body, &options).is_err(), "{form:?}");
+        assert_eq!(people.count(), 1, "{form:?}");
+    }
+    for complete in [false, true] {
+        let lines = import_options(ImportForm::Lines);
+        let options = ImportOptions { overwrite: true, complete, ..lines };
+        assert_eq!(import("{\"n\":1}\n{\"n\":2}\n", &options).unwrap().created, 2);
+        assert_eq!(people.count(), 2);
+    }
 }
 
 /// A merge deeper than documents may be overflowed the stack of whoever read it. Documents of older

@@ -70,8 +70,10 @@ pub(super) fn add(
             return Err(QueryError::new(number::DOCUMENT_TYPE_INVALID, message));
         }
         let revision = match (options.ignore_revisions, named.view().attribute("_rev")) {
+            (true, _) | (false, Ref::Null) => None,
             (false, Ref::String(revision)) => Some(revision.to_owned()),
-            _ => None,
+            // One that is no text is that of no document.
+            (false, _) => Some(String::new()),
         };
         let write = Write {
             kind,

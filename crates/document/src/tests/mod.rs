@@ -121,6 +121,7 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
         let options = ImportOptions {
             form: ImportForm::Lines,
             on_duplicate: OnDuplicate::Replace,
+            overwrite: false,
             complete: true,
             details: false,
             from_prefix: None,

@@ -8,6 +8,7 @@ use pellucid_value::{ObjectRef, Ref, json, packed};
 use serde_json::{Map, Value};
 
 use crate::names::Operation;
+use crate::query::flag_of_word;
 use crate::routes::{Method, Path, Route, Runs, Target, decode};
 
 use super::control::Control;
@@ -161,32 +162,40 @@ impl<'a> Call<'a> {
         Some(decode(found.1).unwrap_or(Cow::Borrowed(found.1)))
     }
 
-    /// A parameter that is true or false; `undefined`, as arangojs sends it, is not given.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        let text = self.parameter(name)?;
-        if text == "undefined" {
-            return None;
-        }
-        let is_true = ["true", "yes", "on", "y", "1"];
-        Some(is_true.iter().any(|word| text.eq_ignore_ascii_case(word)))
+    /// A parameter that is true or false.
+    ///
+    /// # Errors
+    /// 400 for another word: a mistyped `true` is no `false`.
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, DocumentError> {
+        let Some(word) = self.parameter(name) else { return Ok(None) };
+        flag_of_word(&word).map_err(|()| {
+            let message = format!("bad parameter: `{name}` is true or false");
+            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+        })
     }
 
     /// A parameter that is false unless it is given as true.
-    pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.flag(name).unwrap_or(false)
-    }
-
-    /// The body as a JSON object; one that is none, or empty, counts as an empty object.
     ///
     /// # Errors
-    /// 600 if there is something that is no JSON.
+    /// As those of [`Call::flag`].
+    pub(crate) fn is_set(&self, name: &str) -> Result<bool, DocumentError> {
+        Ok(self.flag(name)?.unwrap_or(false))
+    }
+
+    /// The body as a JSON object; an empty one counts as an empty object.
+    ///
+    /// # Errors
+    /// 600 if there is something that is no JSON, 400 for another value.
     pub(crate) fn object(&self) -> Result<Map<String, Value>, DocumentError> {
         if self.body.trim_ascii().is_empty() {
             return Ok(Map::new());
         }
         match serde_json::from_slice(&self.body) {
             Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => Ok(Map::new()),
+            Ok(_) => {
+                let message = "expecting an object in the body";
+                Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
+            }
             Err(error) => Err(bad_json(&error)),
         }
     }
@@ -265,13 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_true_by_five_words() {
-        let query = Some("a=YES&b=2&c=undefined&d=on");
+    fn flags_are_true_or_false_by_five_words_each() {
+        let query = Some("a=YES&b=off&c=undefined&d=on&f=ture&g=&h");
         with("/_api/version", query, |call| {
-            assert_eq!(call.flag("a"), Some(true));
-            assert_eq!(call.flag("b"), Some(false));
-            assert_eq!(call.flag("c"), None);
-            assert!(call.is_set("d") && !call.is_set("e"));
+            assert_eq!(call.flag("a").unwrap(), Some(true));
+            assert_eq!(call.flag("b").unwrap(), Some(false));
+            assert_eq!(call.flag("c").unwrap(), None);
+            assert!(call.is_set("d").unwrap() && !call.is_set("e").unwrap());
+            for name in ["f", "g", "h"] {
+                assert_eq!(call.flag(name).unwrap_err().number, ErrorNumber::HTTP_BAD_PARAMETER);
+            }
         });
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn list(
     database: &Database,
     caller: &Identity,
 ) -> ReplyResult {
-    let leaves_out = call.is_set("excludeSystem");
+    let leaves_out = call.is_set("excludeSystem")?;
     let is_shown = |collection: &&Arc<Collection>| {
         (!leaves_out || !collection.shape().definition.is_system)
             && authorize_collection(caller, database, collection, Right::Read).is_ok()
@@ -68,7 +68,7 @@ pub(super) fn drop_one(
     database: &Database,
     collection: &Collection,
 ) -> ReplyResult {
-    if collection.shape().definition.is_system && !call.is_set("isSystem") {
+    if collection.shape().definition.is_system && !call.is_set("isSystem")? {
         return Err(ErrorNumber::FORBIDDEN.into());
     }
     documents.drop_collection(database, collection)?;
@@ -95,7 +95,7 @@ pub(super) fn view(
         "figures" => {
             fields["count"] = json!(collection.count());
             fields["figures"] = figures(documents, collection)?;
-            if call.is_set("details") {
+            if call.is_set("details")? {
                 // Entries of other indexes are not counted.
                 let count = collection.count();
                 let primary = json!({"type": "primary", "id": 0, "count": count});
@@ -107,8 +107,8 @@ pub(super) fn view(
             let checksum = checksum(
                 documents,
                 collection,
-                call.is_set("withRevisions"),
-                call.is_set("withData"),
+                call.is_set("withRevisions")?,
+                call.is_set("withData")?,
             )?;
             fields["checksum"] = json!(checksum.to_string());
         }

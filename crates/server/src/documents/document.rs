@@ -103,8 +103,8 @@ fn write(
     let body = if call.method == Method::Delete { Vec::new() } else { call.packed()? };
     let body = open(&body);
     let revision = body.as_object().and_then(|body| request.revision_in(body));
-    // A new document has no revision yet.
-    let expected = key.and(call.if_match.as_deref().or(revision));
+    // A new document has no revision yet; one that is there may be written over.
+    let expected = call.if_match.as_deref().or(revision);
     let attempt =
         attempt(documents, request.acknowledgement, false, timeline, |transaction, timeline| {
             request.apply(collection, key, body, expected, transaction, timeline)

@@ -21,7 +21,7 @@ pub(super) fn answer(
     collection: &Arc<Collection>,
     timeline: &mut Timeline,
 ) -> ReplyResult {
-    let waits = call.is_set("waitForSync") || collection.shape().definition.wait_for_sync;
+    let waits = call.is_set("waitForSync")? || collection.shape().definition.wait_for_sync;
     let text = |name: &str| {
         let text = call.parameter(name).filter(|text| !text.is_empty() && text != "undefined");
         text.map(std::borrow::Cow::into_owned)
@@ -29,17 +29,15 @@ pub(super) fn answer(
     let options = ImportOptions {
         form: form_of(call)?,
         on_duplicate: on_duplicate(call)?,
-        complete: call.is_set("complete"),
-        details: call.is_set("details"),
+        overwrite: call.is_set("overwrite")?,
+        complete: call.is_set("complete")?,
+        details: call.is_set("details")?,
         from_prefix: text("fromPrefix"),
         to_prefix: text("toPrefix"),
-        overwrite_collection_prefix: call.is_set("overwriteCollectionPrefix"),
-        ignore_missing: call.is_set("ignoreMissing"),
+        overwrite_collection_prefix: call.is_set("overwriteCollectionPrefix")?,
+        ignore_missing: call.is_set("ignoreMissing")?,
         acknowledgement: if waits { Acknowledgement::Disk } else { acknowledgement },
     };
-    if call.is_set("overwrite") {
-        documents.truncate(collection)?;
-    }
     let goes_on = || call.check();
     let report =
         pellucid_document::import(documents, collection, &call.body, &options, &goes_on, timeline)?;

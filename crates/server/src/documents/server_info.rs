@@ -27,7 +27,7 @@ pub(super) fn version(reported_version: &str, call: &Call<'_>) -> ReplyResult {
     }
     let version = reported_version;
     let mut body = json!({ "server": "arango", "license": "community", "version": version });
-    if call.is_set("details") {
+    if call.is_set("details")? {
         body["details"] = json!({
             "architecture": std::env::consts::ARCH,
             "server-version": version,

@@ -30,16 +30,23 @@ impl WriteRequest {
     /// Reads the parameters.
     ///
     /// # Errors
-    /// 400 for an overwrite mode that there is not.
+    /// 400 for an overwrite mode that there is not, and for a condition that nobody would judge.
     pub(super) fn of(
         call: &Call<'_>,
         collection: &Collection,
         default: Acknowledgement,
     ) -> Result<WriteRequest, DocumentError> {
-        let waits = call.is_set("waitForSync") || collection.shape().definition.wait_for_sync;
+        let waits = call.is_set("waitForSync")? || collection.shape().definition.wait_for_sync;
+        let is_unjudged = call.if_match.is_some() && call.part("{key}").is_none();
+        if is_unjudged || call.if_none_match.is_some() {
+            let message = "bad parameter: If-Match is for writes of a key in the path, If-None-Match \
+                           for reads";
+            return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
+        }
+        let replaces = call.is_set("overwrite")?;
         let mode = call.parameter("overwriteMode");
         let overwrite = match mode.as_deref() {
-            None | Some("undefined" | "") if call.is_set("overwrite") => Overwrite::Replace,
+            None | Some("undefined" | "") if replaces => Overwrite::Replace,
             None | Some("undefined" | "" | "conflict") => Overwrite::Conflict,
             Some("ignore") => Overwrite::Ignore,
             Some("replace") => Overwrite::Replace,
@@ -59,14 +66,14 @@ impl WriteRequest {
         Ok(WriteRequest {
             method: call.method,
             acknowledgement: if waits { Acknowledgement::Disk } else { default },
-            is_silent: call.is_set("silent"),
-            wants_old: call.is_set("returnOld"),
-            wants_new: call.is_set("returnNew"),
-            ignores_revisions: call.flag("ignoreRevs").unwrap_or(true),
+            is_silent: call.is_set("silent")?,
+            wants_old: call.is_set("returnOld")?,
+            wants_new: call.is_set("returnNew")?,
+            ignores_revisions: call.flag("ignoreRevs")?.unwrap_or(true),
             overwrite,
             merge: MergeOptions {
-                keep_null: call.flag("keepNull").unwrap_or(true),
-                merge_objects: call.flag("mergeObjects").unwrap_or(true),
+                keep_null: call.flag("keepNull")?.unwrap_or(true),
+                merge_objects: call.flag("mergeObjects")?.unwrap_or(true),
             },
         })
     }
@@ -80,10 +87,15 @@ impl WriteRequest {
         }
     }
 
-    /// The revision that a document's own `_rev` asks for.
+    /// The revision that a document's own `_rev` asks for. One that is no text is that of no
+    /// document.
     pub(super) fn revision_in<'a>(&self, body: ObjectRef<'a>) -> Option<&'a [u8]> {
-        let revision = body.get("_rev").and_then(Ref::as_str).map(str::as_bytes);
-        revision.filter(|_| !self.ignores_revisions)
+        match body.get("_rev") {
+            _ if self.ignores_revisions => None,
+            None | Some(Ref::Null) => None,
+            Some(Ref::String(revision)) => Some(revision.as_bytes()),
+            Some(_) => Some(b""),
+        }
     }
 
     /// Writes a document in a transaction: an insertion has no key, a removal needs no body.

@@ -116,7 +116,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     one(&[Post], &["_api", "document"], "Inserts into the collection of the parameter.")
         .of_collection(Write, Document),
     many(&[Put], &["_api", "document", COLLECTION], "Reads several documents.")
-        .if_given("onlyget")
+        .if_set("onlyget")
         .of_collection(Read, Array),
     many(&[Put], &["_api", "document", COLLECTION], "Replaces several documents.")
         .of_collection(Write, Array),
@@ -125,7 +125,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     many(&[Delete], &["_api", "document", COLLECTION], "Removes several documents.")
         .of_collection(Write, Array),
     many(&[Put], &["_api", "document"], "Reads several documents of the parameter's collection.")
-        .if_given("onlyget")
+        .if_set("onlyget")
         .of_collection(Read, Array),
     many(&[Put, Patch, Delete], &["_api", "document"], "Replaces, updates or removes several.")
         .of_collection(Write, Array),

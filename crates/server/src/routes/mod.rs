@@ -20,8 +20,8 @@ pub(crate) use methods::{Method, Methods};
 pub(crate) use need::Need;
 pub(crate) use path::{Path, decode};
 pub(crate) use route::{
-    BodyLimit, CollectionCall, DatabaseCall, DocumentHandler, Handler, Missing, Route, Runs,
-    ServerCall,
+    BodyLimit, CollectionCall, DatabaseCall, Distinction, DocumentHandler, Handler, Missing, Route,
+    Runs, ServerCall,
 };
 pub(crate) use server_routes::{ENTITY_ROUTES, SERVER_ROUTES};
 pub(crate) use target::Target;

@@ -9,6 +9,7 @@ use crate::access::Right;
 use crate::admin::AdminApi;
 use crate::answer::Handling;
 use crate::names::Operation;
+use crate::query::flag_of_word;
 
 /// The last part of a path that may have more segments, or none.
 const ANY_SEGMENTS: &str = "*";
@@ -16,14 +17,43 @@ const ANY_SEGMENTS: &str = "*";
 /// Bytes that bodies of the document API may have, if they have neither documents nor queries.
 pub(super) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
 
+/// A parameter that tells routes of one path apart.
+#[derive(Clone, Copy)]
+pub(crate) enum Distinction {
+    /// It is there, with or without a value.
+    Given(&'static str),
+    /// It is there, and no word for false; the handler refuses what is no word for true.
+    Set(&'static str),
+}
+
+impl Distinction {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Distinction::Given(name) | Distinction::Set(name) => name,
+        }
+    }
+
+    pub(super) fn is_in(self, query: Option<&str>) -> bool {
+        let pairs = query.into_iter().flat_map(|query| query.split('&'));
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let value =
+            |name: &str| pairs.filter(|(key, _)| *key == name).last().map(|(_, value)| value);
+        match self {
+            Distinction::Given(name) => value(name).is_some(),
+            Distinction::Set(name) => value(name)
+                .is_some_and(|word| !matches!(flag_of_word(word), Ok(None | Some(false)))),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) methods: Methods,
     /// The segments: a text, `{name}` for any one, and at the end `*` for any number.
     pub(crate) path: &'static [&'static str],
-    /// The parameter whose presence tells the route from the next one of the same path.
-    pub(crate) parameter: Option<&'static str>,
+    /// The parameter that tells the route from the next one of the same path.
+    pub(crate) parameter: Option<Distinction>,
     /// The parameters that it knows, where all others are refused.
     pub(crate) parameters: Option<&'static [&'static str]>,
     /// A line of description.
@@ -282,8 +312,14 @@ impl Route {
         if is_get { Method::Get } else { asked }
     }
 
+    /// A row for requests that have this parameter.
     pub(super) const fn if_given(self, parameter: &'static str) -> Route {
-        Route { parameter: Some(parameter), ..self }
+        Route { parameter: Some(Distinction::Given(parameter)), ..self }
+    }
+
+    /// A row for requests in which this flag is not off.
+    pub(super) const fn if_set(self, flag: &'static str) -> Route {
+        Route { parameter: Some(Distinction::Set(flag)), ..self }
     }
 
     /// It only reads a database or a collection, as its need says.

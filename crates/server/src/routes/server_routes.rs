@@ -92,16 +92,22 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["metrics"], "Shows the metrics, in the text form of Prometheus.")
         .to_page(admin::metrics_page),
     Route::on(&[Get], &["_admin", "account"], "Shows the account of all requests.")
+        .knows(&["window"])
         .to_page(admin::account_page),
     Route::on(&[Get], &["_admin", "slow"], "Shows the slow requests, by operation.")
+        .knows(&["limit", "operation"])
         .to_page(admin::slow_page),
     Route::on(&[Get], &["_admin", "requests"], "Shows the requests under way.")
+        .knows(&[])
         .to_page(admin::requests_page),
     Route::on(&[Get], &["_admin", "interference"], "Shows what background jobs cost requests.")
+        .knows(&["since"])
         .to_page(admin::interference_page),
     Route::on(&[Get], &["_admin", "trace"], "Shows the last seconds as a trace.")
+        .knows(&["seconds", "requests"])
         .to_page(admin::trace_page),
     Route::on(&[Get], &["_admin", "engine"], "Shows the engine's account of itself.")
+        .knows(&[])
         .to_page(admin::engine_page),
     Route::on(&[Put], &["_admin", "compact"], "Gives back the room of what was removed.")
         .counts_as(Operation::Admin)
@@ -113,9 +119,11 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .to_admin(Need::Server(Read), |_, _| Ok(Reply::line(200, INDEX).into())),
     Route::on(&[Get], &["debug", "pprof", "rates"], "Shows how often profiles are sampled.")
         .counts_as(Operation::Admin)
+        .knows(&[])
         .to_admin(Need::Server(Read), |api, _| show_rates(&api.profiles)),
     Route::on(&[Put], &["debug", "pprof", "rates"], "Sets how often profiles are sampled.")
         .counts_as(Operation::Admin)
+        .knows(&["hz", "bytes", "wait_ns", "holders"])
         .to_admin(Need::Server(Write), |api, request| set_rates(&api.profiles, request.query)),
     Route::on(&[Get], &["debug", "pprof", "{profile}"], "Records a profile.")
         .with_slash()

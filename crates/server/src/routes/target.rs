@@ -65,7 +65,7 @@ impl<'a> Target<'a> {
             routes.find(|route: &&Route| {
                 route.methods.has(method)
                     && route.fits(&path)
-                    && route.parameter.is_none_or(|name| is_given(query, name))
+                    && route.parameter.is_none_or(|parameter| parameter.is_in(query))
             })
         };
         let found = find(method);
@@ -97,10 +97,4 @@ impl<'a> Target<'a> {
     pub(crate) fn segment(&self, place: usize) -> Option<&str> {
         self.path.as_ref()?.segment(place)
     }
-}
-
-/// A query has this parameter, with or without a value.
-fn is_given(query: Option<&str>, name: &str) -> bool {
-    let mut pairs = query.into_iter().flat_map(|query| query.split('&'));
-    pairs.any(|pair| pair.split_once('=').map_or(pair, |(key, _)| key) == name)
 }

@@ -3,7 +3,7 @@
 use crate::names::Operation;
 
 use super::methods::Method;
-use super::route::{BodyLimit, Handler, Missing};
+use super::route::{BodyLimit, Distinction, Handler, Missing};
 use super::{Target, all};
 
 /// A path that fits a row, with `tail` where any number of segments may stand.
@@ -22,7 +22,8 @@ fn every_row_is_found_by_its_path() {
         for tail in ["", "/y", "/y/z"] {
             let path = example(route.path, tail);
             for method in route.methods.iter() {
-                let found = Target::of(method.name(), &path, route.parameter).route;
+                let found =
+                    Target::of(method.name(), &path, route.parameter.map(Distinction::name)).route;
                 assert!(
                     std::ptr::eq(found, route),
                     "{} {path} is of {}",
@@ -38,7 +39,7 @@ fn every_row_is_found_by_its_path() {
 fn a_head_is_taken_where_a_get_is() {
     for route in all().filter(|route| route.methods.has(Method::Get)) {
         let path = example(route.path, "/y");
-        let found = Target::of("HEAD", &path, route.parameter).route;
+        let found = Target::of("HEAD", &path, route.parameter.map(Distinction::name)).route;
         assert!(found.path == route.path && found.need.to_string() == route.need.to_string());
         assert!(found.methods.has(found.method_of(Method::Head)), "{path}");
     }

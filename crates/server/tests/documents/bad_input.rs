@@ -363,3 +363,46 @@ fn members_of_another_type_are_refused() {
     );
     is_as_it_was(&mut client);
 }
+
+/// Each of these was taken for something else, and the write was done.
+#[test]
+fn writes_whose_terms_cannot_be_judged_are_refused() {
+    let (_server, mut client) = with_collection();
+    let tag = ("If-Match", "\"1\"");
+    let (one, new) = ("/_api/document/c/kept", "/_api/document/c");
+    let numbered = r#"{"_key":"kept","_rev":123}"#;
+    for (method, target, headers, body, status) in [
+        ("PUT", format!("{one}?waitForSync=ture"), &[][..], "{}", 400),
+        ("PUT", format!("{one}?waitForSync"), &[], "{}", 400),
+        ("PATCH", format!("{one}?keepNull=ture"), &[], r#"{"n":null}"#, 400),
+        ("PUT", one.to_owned(), &[("If-None-Match", "*")], "{}", 400),
+        ("POST", format!("{new}?overwriteMode=replace"), &[tag], r#"{"_key":"kept"}"#, 400),
+        ("PUT", new.to_owned(), &[tag], r#"[{"_key":"kept"}]"#, 400),
+        ("PUT", format!("{one}?ignoreRevs=false"), &[], r#"{"_rev":123}"#, 412),
+        ("POST", format!("{new}?overwriteMode=replace&ignoreRevs=false"), &[], numbered, 412),
+        ("POST", "/_api/import?collection=c&type=array&overwrite=true".into(), &[], "[{}", 600),
+        ("POST", "/_api/import?collection=c&complete=ture".into(), &[], "", 400),
+        ("PUT", "/_api/collection/c/properties".into(), &[], r#"[{"waitForSync":true}]"#, 400),
+        ("POST", "/_api/collection".into(), &[], "null", 400),
+    ] {
+        let answer = client.call(method, &target, headers, body);
+        let status = if status == 600 { 400 } else { status };
+        assert_eq!(answer.status, status, "{method} {target}: {}", answer.text());
+        is_as_it_was(&mut client);
+    }
+    let query = r#"{"query":"REPLACE {_key:'kept',_rev:123} IN c OPTIONS {ignoreRevs:false}"}"#;
+    assert_eq!(client.call("POST", "/_api/cursor", &[], query).status, 409);
+    is_as_it_was(&mut client);
+}
+
+/// `onlyget` counted by its presence, so that a replacement only read.
+#[test]
+fn only_a_true_onlyget_reads() {
+    let (_server, mut client) = with_collection();
+    let replaced = r#"[{"_key":"kept","n":2}]"#;
+    let answer = client.call("PUT", "/_api/document/c?onlyget=false", &[], replaced);
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    assert_eq!(client.get("/_api/document/c/kept").json()["n"], 2);
+    let read = client.call("PUT", "/_api/document/c?onlyget=true", &[], r#"["kept"]"#);
+    assert_eq!((read.status, read.json()[0]["n"].clone()), (200, json!(2)));
+}
