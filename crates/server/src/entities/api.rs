@@ -72,7 +72,9 @@ impl EntityApi {
 
     /// Judges a batch by the head of its request.
     pub(crate) fn check_batch(&self, request: &Request<'_>) -> Result<(), Failure> {
-        WriteHeaders::of(request).check_body()?;
+        let headers = WriteHeaders::of(request);
+        headers.check_body()?;
+        headers.refuse_conditions()?;
         self.acknowledgement(request)?;
         self.tables.named_in(request.query)?;
         self.store_of(request)?;

@@ -133,6 +133,8 @@ impl WriteTags {
 pub(crate) struct WriteHeaders {
     if_match: Option<WriteTags>,
     if_none_match: Option<WriteTags>,
+    /// There is a condition on the time of the last write.
+    is_dated: bool,
     /// The body is a part of a value.
     is_partial: bool,
     /// The body is coded.
@@ -149,6 +151,7 @@ impl WriteHeaders {
                 13 if is("if-none-match") => {
                     this.if_none_match.get_or_insert_default().add(header.value);
                 }
+                19 if is("if-unmodified-since") => this.is_dated = true,
                 13 if is("content-range") => this.is_partial = true,
                 16 if is("content-encoding") => {
                     this.is_coded |=
@@ -165,6 +168,13 @@ impl WriteHeaders {
     /// # Errors
     /// If a store cannot judge the headers in one step.
     pub(crate) fn condition(&self) -> Result<Condition, String> {
+        if self.is_dated && self.if_match.is_none() {
+            // Two writes may be of one second. Beside If-Match it does not count (RFC 9110,
+            // section 13.1.4).
+            return Err(
+                "there is no If-Unmodified-Since here: send the ETag in If-Match".to_owned()
+            );
+        }
         match (&self.if_match, &self.if_none_match) {
             (None, None) => Ok(Condition::None),
             (Some(tags), None) if tags.is_malformed || !tags.is_given => {
@@ -182,6 +192,18 @@ impl WriteHeaders {
                 Err("If-Match and If-None-Match cannot be combined here".to_owned())
             }
         }
+    }
+
+    /// Refuses conditions in the head of a request about many entities.
+    ///
+    /// # Errors
+    /// 400 if there is one.
+    pub(crate) fn refuse_conditions(&self) -> Result<(), Failure> {
+        if self.is_dated || self.if_match.is_some() || self.if_none_match.is_some() {
+            let line = "the conditions of a batch stand in its entries, not in its head";
+            return Err(line.to_owned().into());
+        }
+        Ok(())
     }
 
     /// Refuses a body that is not the whole value as it is.
@@ -261,6 +283,10 @@ mod tests {
         assert_eq!(write(&[("If-Match", "*")]), Ok(Condition::Present));
         assert_eq!(write(&[("If-Match", " \"12\" ")]), Ok(Condition::Sequence(12)));
         assert_eq!(write(&[("If-Match", "\"other\"")]), Ok(Condition::Sequence(0)));
+        // It was left out of account.
+        let dated = ("If-Unmodified-Since", "Thu, 26 Nov 2026 18:00:00 GMT");
+        assert!(write(&[dated]).unwrap_err().contains("If-Match"));
+        assert_eq!(write(&[dated, ("If-Match", "\"3\"")]), Ok(Condition::Sequence(3)));
         assert_eq!(write(&[("If-Match", "W/\"12\"")]), Ok(Condition::Sequence(0)));
         assert_eq!(write(&[("If-None-Match", "*")]), Ok(Condition::Absent));
         assert_eq!(write(&[("If-Match", "\"12+gzip\"")]), Ok(Condition::Sequence(12)));

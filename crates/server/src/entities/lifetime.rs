@@ -16,8 +16,9 @@ pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> 
     if let Some(text) = text_parameter(request.query, "ttl")? {
         return parse_seconds("ttl", &text).map(Some);
     }
-    let Some(header) = request.header("cache-control") else { return Ok(None) };
-    for item in header.split(|byte| *byte == b',') {
+    let is_control = |name: &str| name.eq_ignore_ascii_case("cache-control");
+    let lines = request.headers.iter().filter(|header| is_control(header.name));
+    for item in lines.flat_map(|line| line.value.split(|byte| *byte == b',')) {
         let item = String::from_utf8_lossy(item.trim_ascii());
         let (name, value) = item.split_once('=').unwrap_or((&item, ""));
         if name.trim_end().eq_ignore_ascii_case("max-age") {
@@ -46,6 +47,8 @@ pub(crate) fn whole_ms(name: &str, seconds: Option<f64>) -> Result<u64, String> 
 
 #[cfg(test)]
 mod tests {
+    use pellucid_http::Header;
+
     use super::*;
 
     #[test]
@@ -64,5 +67,15 @@ mod tests {
         for text in ["", ".", "-1", "+1", "inf", "NaN", "1.2.3", "5 s", "1e99", "999999999999"] {
             assert!(parse_seconds("ttl", text).unwrap_err().contains("`ttl`"), "{text}");
         }
+    }
+
+    /// Of several lines the first alone was read.
+    #[test]
+    fn lines_of_a_header_are_one_list() {
+        let line = |value: &'static str| Header { name: "cache-control", value: value.as_bytes() };
+        let headers = [line("no-transform"), line("private, max-age=60")];
+        let request =
+            Request { method: "PUT", path: "/", query: None, headers: &headers, body: b"" };
+        assert_eq!(lifetime_ms(&request), Ok(Some(60_000)));
     }
 }
