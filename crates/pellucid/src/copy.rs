@@ -226,7 +226,15 @@ fn open(
     if let Some(folder) = place.strip_prefix(ROCKSDB) {
         return open_rocksdb(Path::new(folder));
     }
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let scheme = place.split_once(":/").filter(|(scheme, _)| is_scheme(scheme));
     let Some(ring) = place.strip_prefix(RING) else {
+        if let Some((scheme, _)) = scheme {
+            return Err(Failure::usage(format!(
+                "`{scheme}:` is no kind of store: name a folder, {CLUSTER}NODE,…, {ROCKSDB}FOLDER \
+                 or {RING}NODE,…/KEYSPACE"
+            )));
+        }
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
         return Ok(Box::new(store.map_err(Failure::work)?));
     };

@@ -90,7 +90,13 @@ impl ServerAddress {
             return Ok(Some(format!("Basic {}", STANDARD.encode(pair))));
         }
         let token = match (&self.token, &self.token_file) {
-            (Some(token), _) => Some(token.clone()),
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(format!(
+                    "a token and a file with one are both given, by flags or by {TOKEN_VARIABLE} \
+                     and {TOKEN_FILE_VARIABLE}: give one"
+                )));
+            }
+            (Some(token), None) => Some(token.clone()),
             (None, Some(file)) => Some(first_line(file)?),
             (None, None) => None,
         };

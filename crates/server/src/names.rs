@@ -81,6 +81,14 @@ pub(crate) enum Outcome {
     TimedOut = 9,
 }
 
+/// Refuses what is no name of an operation.
+pub(crate) fn check_operation(name: &str) -> Result<(), String> {
+    match NAMES.operations.contains(&name) {
+        true => Ok(()),
+        false => Err(format!("there is no operation `{name}`: `/_admin/account` names them all")),
+    }
+}
+
 pub(crate) const NAMES: Names = Names {
     operations: &[
         "entity_get",

@@ -77,6 +77,9 @@ impl Objectives {
             return Err(format!("{}: {evidence}", verdict.name()));
         }
         let all = result.response_time_at_least();
+        if all.is_empty() {
+            return Err("no request was measured: the warm-up took all of the run".to_owned());
+        }
         for (quantile, bound_ns) in &self.quantiles {
             let value_ns = all.value_at_quantile(*quantile);
             if value_ns > *bound_ns {

@@ -184,13 +184,26 @@ impl LoadOptions {
         }
     }
 
+    /// The length of the run, unless a number of requests ends it.
+    fn duration(&self) -> Option<Duration> {
+        match self.limit {
+            _ if !self.stages.is_empty() => Some(self.stages.iter().map(|s| s.duration).sum()),
+            Limit::Duration(duration) => Some(duration),
+            Limit::Requests(_) => None,
+        }
+    }
+
     /// Checks what can be checked without touching the network.
     ///
     /// # Errors
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 23] = [
+        let checks: [(bool, &str); 24] = [
+            (
+                self.duration().is_none_or(|duration| self.warm_up < duration),
+                "the warm-up must be shorter than the run, of which it leaves out the beginning",
+            ),
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -304,6 +317,13 @@ mod tests {
         let options = LoadOptions { connections: 1, threads: 2, ..options() };
         let text = options.check().unwrap_err().to_string();
         assert_eq!(text, "number of connections must be >= threads");
+    }
+
+    #[test]
+    fn a_warm_up_as_long_as_the_run_is_refused() {
+        let (warm_up, limit) = (Duration::from_secs(5), Limit::Duration(Duration::from_secs(5)));
+        let refused = LoadOptions { warm_up, limit, ..options() }.check().unwrap_err();
+        assert!(refused.to_string().contains("warm-up"), "{refused}");
     }
 
     #[test]

@@ -53,9 +53,17 @@ impl QueryArguments {
             };
             let (name, value) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
             let value = serde_json::from_str(value).map_err(|error| wrong(&error.to_string()))?;
-            Ok((name.to_owned(), value))
+            Ok::<_, Failure>((name.to_owned(), value))
         };
-        self.binds.iter().map(variable).collect()
+        let mut variables = Map::new();
+        for text in &self.binds {
+            let (name, value) = variable(text)?;
+            if variables.contains_key(&name) {
+                return Err(Failure::usage(format!("--bind {name} is given twice")));
+            }
+            variables.insert(name, value);
+        }
+        Ok(variables)
     }
 }
 

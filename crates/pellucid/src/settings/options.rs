@@ -172,6 +172,9 @@ impl Settings {
     /// The cluster that the node is a part of.
     fn cluster(&self) -> Result<Option<ClusterOptions>, Failure> {
         let (list, node) = match (&self.cluster, &self.advertise) {
+            (None, None) if self.cluster_secret_file.is_some() => {
+                return Err(Failure::usage("--cluster-secret-file goes with --cluster"));
+            }
             (None, None) => return Ok(None),
             (Some(list), Some(node)) => (list, node),
             _ => return Err(Failure::usage("--cluster and --advertise are given both or neither")),
@@ -278,6 +281,9 @@ impl Settings {
         }
         options.show_keys = self.show_keys.unwrap_or(options.show_keys);
         let header = self.otlp_header.as_deref();
+        if header.is_some() && self.otlp.is_none() {
+            return Err(Failure::usage("--otlp-header goes with --otlp"));
+        }
         let export = self.otlp.as_deref().map(|url| Export::to(url, header));
         options.export = export.transpose().map_err(Failure::usage)?;
         if options.export.is_some() && options.accounting != Accounting::Full {

@@ -195,6 +195,19 @@ fn a_source_that_is_not_there_is_told_and_not_made() {
     assert!(std::fs::read_dir(&folder).unwrap().next().is_none(), "nothing was made");
 }
 
+/// A mistyped scheme was a folder, into which all was copied.
+#[test]
+fn a_target_of_an_unknown_scheme_is_refused() {
+    let (folder, from, _) = two();
+    fill(&from, 0..1);
+    for target in ["cql:/127.0.0.1/k", "http://127.0.0.1:1"] {
+        let (code, _, errors) = copy(from.to_str().unwrap(), Path::new(target), &[]);
+        assert!(code == 2 && errors.contains("no kind of store"), "{errors}");
+        assert!(!Path::new(target).exists());
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "the source alone");
+}
+
 /// There and back, so that what RocksDB has is compared with what it was given.
 #[cfg(feature = "rocksdb")]
 #[test]

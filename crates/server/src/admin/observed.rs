@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{AdminApi, account_document};
 use crate::answer::Handling;
+use crate::names::check_operation;
 use crate::observer::Observer;
 use crate::query::{number_parameter, text_parameter};
 
@@ -19,6 +20,7 @@ use crate::query::{number_parameter, text_parameter};
 pub(crate) fn slow_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let limit = number_parameter(request.query, "limit")?;
     let operation = text_parameter(request.query, "operation")?.map(String::from);
+    operation.as_deref().map_or(Ok(()), check_operation)?;
     let limit = limit.map_or(CROSSED_KEPT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let observer = Arc::clone(&api.observer);
     Ok(api.document(move || {

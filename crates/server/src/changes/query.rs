@@ -38,7 +38,12 @@ impl<'q> ChangesQuery<'q> {
         acknowledgement: Acknowledgement,
     ) -> Result<ChangesQuery<'q>, String> {
         let form = ChangeForm::accepted_by(request);
-        let is_followed = form == ChangeForm::Events || flag_parameter(request.query, "follow")?;
+        let is_asked = flag_parameter(request.query, "follow")?;
+        let is_events = form == ChangeForm::Events;
+        if is_events && !is_asked && parameter(request.query, "follow")?.is_some() {
+            return Err("events follow what is written: leave out `follow=false`".to_owned());
+        }
+        let is_followed = is_events || is_asked;
         let since = number_parameter(request.query, "since")?;
         let since = match request.header(LAST_EVENT) {
             Some(id) => Some(event_id(id)?),

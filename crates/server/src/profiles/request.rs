@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
 
+use crate::names::check_operation;
 use crate::query::{number_parameter, text_parameter};
 
 /// The longest time to record a profile.
@@ -92,6 +93,7 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, St
     let span = span_of(kind, seconds, from.as_deref(), to.as_deref())?;
     let base = base.map(|text| base_of(kind, span, &text)).transpose()?;
     let filter = Filter { operation: text("op")?, phase: text("phase")? };
+    filter.operation.as_deref().map_or(Ok(()), check_operation)?;
     Ok(Some(Asked { kind, span, base, hertz, filter, format }))
 }
 
