@@ -4,7 +4,7 @@ use pellucid_store::{Head, Object, Result, Value};
 use scylla::response::query_result::QueryResult;
 
 use crate::schema::unexpected;
-use crate::versions::{now_ms, now_us, written_at_ms};
+use crate::versions::{now_ms, written_at_ms};
 
 /// The longest time to live that the ring takes: twenty years, in seconds. What is to stay longer
 /// stays in the ring for good, and is gone from reads in time.
@@ -26,7 +26,7 @@ pub(crate) struct Lifetime {
 impl Lifetime {
     pub(crate) fn of(lifetime_ms: Option<u64>) -> Lifetime {
         let Some(lifetime_ms) = lifetime_ms else { return Lifetime { expires_ms: 0, ttl_s: 0 } };
-        let expires_ms = (now_us() / 1_000).saturating_add(lifetime_ms).min(i64::MAX as u64) as i64;
+        let expires_ms = (now_ms() as u64).saturating_add(lifetime_ms).min(i64::MAX as u64) as i64;
         let ttl_s = lifetime_ms.div_ceil(1_000) + 1;
         let ttl_s = if ttl_s > TTL_MAX_S { 0 } else { ttl_s as i32 };
         Lifetime { expires_ms, ttl_s }

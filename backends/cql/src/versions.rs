@@ -10,6 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pellucid_clock::WallTime;
+
 /// Bits of a version below its time.
 const LOW_BITS: u32 = 8;
 
@@ -52,6 +54,12 @@ impl Versions {
         Drawn { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
     }
 
+    /// Notes that the ring has written by the time that it is now: what is drawn from here on comes
+    /// after that, whatever becomes of the clock.
+    pub(crate) fn see(&self) {
+        self.last_us.fetch_max(now_us(), Ordering::AcqRel);
+    }
+
     /// A version above all that were drawn, here or anywhere whose clock is not ahead.
     pub(crate) fn now(&self) -> u64 {
         (now_us().max(self.last_us.load(Ordering::Acquire)) + 1) << LOW_BITS
@@ -68,9 +76,9 @@ pub(crate) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-/// Milliseconds since the Unix epoch.
+/// Milliseconds since the Unix epoch, which never become fewer.
 pub(crate) fn now_ms() -> i64 {
-    (now_us() / 1_000) as i64
+    WallTime::now().rising().unix_ms() as i64
 }
 
 #[cfg(test)]

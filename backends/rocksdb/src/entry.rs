@@ -123,7 +123,7 @@ impl Stored {
     /// True if its time is not over.
     #[inline]
     pub(crate) fn is_live(self) -> bool {
-        self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().unix_ms()
+        self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().rising().unix_ms()
     }
 
     /// The part of an entry that is wanted, if it is there and its time is not over.

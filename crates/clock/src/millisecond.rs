@@ -62,12 +62,16 @@ mod tests {
         let clock = Clock::system();
         let mut last = now(|nanoseconds| clock.ticks(nanoseconds));
         let begun = std::time::Instant::now();
-        let mut milliseconds = 0;
+        let (mut milliseconds, mut latest_ms) = (0, 0);
         while begun.elapsed().as_millis() < 50 {
             let (before, told, after) =
                 (WallTime::now(), now(|nanoseconds| clock.ticks(nanoseconds)), WallTime::now());
             let earliest_ms = before.unix_ms() - APART_MS;
-            assert!((earliest_ms..=after.unix_ms()).contains(&told.unix_ms()), "{told:?}");
+            latest_ms = latest_ms.max(after.unix_ms());
+            // While the system's time, set back, is made up for, ours goes on from where it was.
+            if after.unix_ms() == latest_ms {
+                assert!((earliest_ms..=latest_ms).contains(&told.unix_ms()), "{told:?}");
+            }
             milliseconds += u32::from(told != last);
             last = told;
         }

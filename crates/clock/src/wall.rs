@@ -1,6 +1,7 @@
 //! The time of day, and its form in HTTP headers.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::calendar::CalendarDate;
@@ -19,6 +20,20 @@ impl WallTime {
     #[must_use]
     pub fn now() -> WallTime {
         WallTime::of_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    /// The latest time that was given to this in the process, this one included: it never falls,
+    /// however the system's time is set, so that what has expired stays so.
+    #[must_use]
+    pub fn rising(self) -> WallTime {
+        static LATEST_MS: AtomicU64 = AtomicU64::new(0);
+        // Looked at first, because a shared line that is written to costs every reader.
+        let latest_ms = LATEST_MS.load(Ordering::Relaxed);
+        if self.unix_ms <= latest_ms {
+            return WallTime { unix_ms: latest_ms };
+        }
+        let latest_ms = LATEST_MS.fetch_max(self.unix_ms, Ordering::Relaxed);
+        WallTime { unix_ms: self.unix_ms.max(latest_ms) }
     }
 
     /// The time so long after the Unix epoch.
@@ -133,6 +148,14 @@ mod tests {
     fn text(seconds: u64) -> String {
         let date = WallTime::from_unix_ms(seconds * 1_000).http_date();
         String::from_utf8(date.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_rising_time_never_falls() {
+        let now = WallTime::now();
+        assert!(now.rising() >= now);
+        let latest = WallTime::now().rising();
+        assert!(WallTime::EPOCH.rising() >= latest);
     }
 
     #[test]

@@ -184,8 +184,9 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     Ok(report)
 }
 
-/// The contents of the manifest of the store in `directory`, and the catalogue. Only what has to be
-/// read for that is checked, and is in [`Report::problems`] if it is damaged. The store may be open.
+/// The contents of the manifest of the store in `directory`, and the catalogue. Only what has to
+/// be read for that is checked, and is in [`Report::problems`] if it is damaged. The store may be
+/// open.
 ///
 /// # Errors
 /// If there is no manifest, or if it cannot be read.

@@ -489,7 +489,7 @@ fn give_back_in_turns() -> [f64; 2] {
 #[test]
 fn a_thread_that_gives_back_two_locks_in_turns_is_charged_for_both() {
     let _turn = turn();
-    let before = Profile::counted(Kind::Mutex);
+    let mut before = Profile::counted(Kind::Mutex);
     let (mut waited_ns, mut told) = ([0.0; 2], String::new());
     set_holder_sampling(2);
     let is_near = (0..TRIALS_MAX).any(|_| {
@@ -502,7 +502,11 @@ fn a_thread_that_gives_back_two_locks_in_turns_is_charged_for_both() {
         let all = (charged[0] + charged[1]) / (waited_ns[0] + waited_ns[1]);
         told = format!("{found:.3} and not {known:.3} for the first, {all:.3} of all");
         // Both wait a little longer than they are kept waiting, as a thread takes time to wake up.
-        assert!((0.6..0.9).contains(&known), "{told}");
+        // Where that takes a busy machine longer than the locks are kept, it begins anew.
+        if !(0.6..0.9).contains(&known) {
+            (before, waited_ns) = (Profile::counted(Kind::Mutex), [0.0; 2]);
+            return false;
+        }
         (found - known).abs() <= TOLERANCE && (all - 1.0).abs() <= 3.0 * TOLERANCE
     });
     set_holder_sampling(HOLDERS_ONE_IN);

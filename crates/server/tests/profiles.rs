@@ -6,7 +6,7 @@ mod common;
 
 use std::alloc::System;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,13 +82,20 @@ fn pprof(go: &str, file: &Path, folder: &Path) -> Option<Output> {
     run.ok()
 }
 
-type Held<'a> = (&'a Lock<()>, &'a Receiver<()>);
+type Held<'a> = (&'a Lock<()>, &'a Receiver<PathBuf>);
 
-/// Holds the lock until it is told that somebody is about to wait for it, and somewhat longer.
+/// Holds the lock until the thread that is named to it waits, and somewhat longer.
 fn hold((lock, waiter): Held<'_>, held: &Sender<()>) {
     let guard = lock.lock().unwrap();
     held.send(()).unwrap();
-    waiter.recv().unwrap();
+    let thread = Path::new("/proc").join(waiter.recv().unwrap()).join("stat");
+    let is_asleep = || {
+        let stat = std::fs::read_to_string(&thread).unwrap();
+        stat.rsplit(')').next().unwrap().trim_start().starts_with('S')
+    };
+    while !is_asleep() {
+        std::thread::yield_now();
+    }
     std::thread::sleep(Duration::from_millis(30));
     drop(guard);
 }
@@ -129,7 +136,7 @@ fn contend(hold: impl FnOnce(Held<'_>, &Sender<()>) + Send, wait: impl FnOnce(&L
         let lock = &lock;
         scope.spawn(move || hold((lock, &waiter), &held));
         is_held.recv().unwrap();
-        about.send(()).unwrap();
+        about.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
         wait(lock);
     });
     set_holder_sampling(HOLDERS_ONE_IN);

@@ -75,8 +75,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Makes an empty ledger in the store's folder `directory`, whose parts are there, and its first
-    /// manifest.
+    /// Makes an empty ledger in the store's folder `directory`, whose parts are there, and its
+    /// first manifest.
     pub(crate) fn create(
         fs: Arc<dyn FileSystem>,
         directory: &Path,

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{
     ACCOUNT_BYTES, Running, await_held, connect, listener, release, start, start_at,
@@ -73,12 +73,23 @@ fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
 fn a_body_that_arrives_steadily_has_its_time() {
     let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
     let running = start(limits);
-    let mut socket = sent(&running, &head(400_000, ""));
-    for _ in 0..20 {
-        socket.write_all("x".repeat(20_000).as_bytes()).unwrap();
-        std::thread::sleep(Duration::from_millis(100));
+    loop {
+        let mut socket = sent(&running, &head(400_000, ""));
+        let (mut last, mut largest_gap) = (Instant::now(), Duration::ZERO);
+        let is_taken = (0..20).all(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            let is_written = socket.write_all("x".repeat(20_000).as_bytes()).is_ok();
+            largest_gap = largest_gap.max(last.elapsed());
+            last = Instant::now();
+            is_written
+        });
+        // The client itself was held up on a busy machine.
+        if largest_gap < Duration::from_millis(500) {
+            assert!(is_taken);
+            assert_eq!(status(&mut socket), "200");
+            return;
+        }
     }
-    assert_eq!(status(&mut socket), "200");
 }
 
 #[test]

@@ -261,7 +261,8 @@ fn a_response_that_nobody_takes_is_given_up() {
 /// and nothing was sent for it: if no other frame followed, the response stalled until it was cut.
 #[test]
 fn a_window_that_opens_is_used_at_once_however_much_waits() {
-    let running = start(Limits { exchange: Duration::from_secs(2), ..Limits::default() });
+    // Far longer than the reads wait below: a response that stalls fails there.
+    let running = start(Limits { exchange: Duration::from_secs(600), ..Limits::default() });
     let mut socket = connect(&running);
     let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/large"));
     socket.write_all(&[greeting(), request].concat()).unwrap();

@@ -259,7 +259,7 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
     let before = result_of(&server, folder.path(), "a.json", "500");
-    let after = result_of(&server, folder.path(), "b.json", "200");
+    let after = result_of(&server, folder.path(), "b.json", "20");
     server.stop();
     let output = run(&["compare", &before, &after]);
     let shown = text(&output.stdout);
@@ -459,14 +459,16 @@ fn stubborn(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
 /// Whatever the server does, there is a clear message, an exit code, and no panic.
 #[test]
 fn servers_that_do_not_answer_as_they_should_are_told_of() {
-    let load =
-        |url: &str| run(&["load", "-t", "1", "-c", "2", "-d", "2s", "--timeout", "200ms", url]);
+    let load_within = |timeout: &str, url: &str| {
+        run(&["load", "-t", "1", "-c", "2", "-d", "2s", "--timeout", timeout, url])
+    };
+    let load = |url: &str| load_within("60s", url);
     fails(&load("http://127.0.0.1:1/"), 1, "unable to connect to 127.0.0.1:1");
     let silent = stubborn(|stream| {
         std::thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
-    fails(&load(&silent), 1, "no answer within the timeout");
+    fails(&load_within("200ms", &silent), 1, "no answer within the timeout");
     let resetting = stubborn(|mut stream| {
         let _ = stream.read(&mut [0; 10]);
     });

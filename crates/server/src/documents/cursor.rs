@@ -51,6 +51,7 @@ pub(super) struct Cursor {
     /// The members of each batch besides its values.
     pub(super) trailer: Vec<u8>,
     pub(super) ttl_ms: u64,
+    /// By [`super::cursors::uptime_ms`].
     pub(super) expires_at_ms: u64,
     /// The batch that was given last, if it may be asked for again.
     pub(super) last_batch: Option<(u64, Vec<u8>)>,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use pellucid_budget::{Budget, Share};
+use pellucid_clock::Clock;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_thread::{Mutex, MutexGuard};
 
@@ -20,6 +21,12 @@ const CURSORS_OF_ACCOUNT_MAX: usize = 1_000;
 /// Results that wait may take one part in so many of the memory for requests, so that they leave
 /// room for queries that run.
 const CURSORS_MEMORY_PART: usize = 2;
+
+/// Milliseconds of a clock that nobody sets, by which cursors expire.
+pub(super) fn uptime_ms() -> u64 {
+    let clock = Clock::monotonic();
+    clock.nanoseconds(clock.now().0) / 1_000_000
+}
 
 /// See the module.
 pub(crate) struct Cursors {

@@ -19,7 +19,7 @@ use pellucid_store::{Acknowledgement, ReadMode};
 use super::call::Call;
 use super::completion::ReplyResult;
 use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
-use super::cursors::Cursors;
+use super::cursors::{Cursors, uptime_ms};
 use super::encoding::Encoding;
 use super::memory::RequestMemory;
 use super::owner::Owner;
@@ -460,7 +460,7 @@ impl QueryRunner {
     }
 
     fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
-        cursor.expires_at_ms = WallTime::now().unix_ms() + cursor.ttl_ms;
+        cursor.expires_at_ms = uptime_ms() + cursor.ttl_ms;
         self.cursors.keep(cursor)
     }
 

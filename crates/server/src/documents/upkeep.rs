@@ -11,7 +11,7 @@ use pellucid_thread::{Job, Recurring};
 
 use crate::log::Log;
 
-use super::cursors::Cursors;
+use super::cursors::{Cursors, uptime_ms};
 
 /// Time between two looks for documents whose time is over, in steps of [`REST`].
 const STEPS_BETWEEN_EXPIRIES: u32 = 30;
@@ -32,7 +32,7 @@ pub(super) fn start(
     let (documents, cursors) = (Arc::clone(documents), Arc::clone(cursors));
     let (mut step, mut refusal) = (0, None);
     Recurring::start("pellucid-upkeep", &UPKEEP, REST, move || {
-        cursors.remove_expired(WallTime::now().unix_ms());
+        cursors.remove_expired(uptime_ms());
         step = (step + 1) % STEPS_BETWEEN_EXPIRIES;
         let refused = documents.serve().err().map(|error| error.to_string());
         if refused != refusal {

@@ -103,8 +103,10 @@ pub(super) fn check_users(body: &Map<String, Value>) -> Result<(), DocumentError
     Ok(())
 }
 
+type NamedUser<'b> = (&'b str, &'b Map<String, Value>);
+
 /// The accounts in a body, with their names.
-fn users_in(body: &Map<String, Value>) -> Result<Vec<(&str, &Map<String, Value>)>, DocumentError> {
+fn users_in(body: &Map<String, Value>) -> Result<Vec<NamedUser<'_>>, DocumentError> {
     let wrong = || bad_parameter("`users` is an array of objects, each with its `username`");
     let users = match given(body, "users") {
         None => return Ok(Vec::new()),

@@ -39,8 +39,8 @@ impl WriteRequest {
         let waits = call.is_set("waitForSync")? || collection.shape().definition.wait_for_sync;
         let is_unjudged = call.if_match.is_some() && call.part("{key}").is_none();
         if is_unjudged || call.if_none_match.is_some() {
-            let message = "bad parameter: If-Match is for writes of a key in the path, If-None-Match \
-                           for reads";
+            let message = "bad parameter: If-Match is for writes of a key in the path, \
+                           If-None-Match for reads";
             return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
         }
         let replaces = call.is_set("overwrite")?;

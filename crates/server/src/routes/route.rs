@@ -35,13 +35,13 @@ impl Distinction {
 
     pub(super) fn is_in(self, query: Option<&str>) -> bool {
         let pairs = query.into_iter().flat_map(|query| query.split('&'));
-        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let value =
-            |name: &str| pairs.filter(|(key, _)| *key == name).last().map(|(_, value)| value);
+        let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let value = pairs.rfind(|(key, _)| *key == self.name()).map(|(_, value)| value);
         match self {
-            Distinction::Given(name) => value(name).is_some(),
-            Distinction::Set(name) => value(name)
-                .is_some_and(|word| !matches!(flag_of_word(word), Ok(None | Some(false)))),
+            Distinction::Given(_) => value.is_some(),
+            Distinction::Set(_) => {
+                value.is_some_and(|word| !matches!(flag_of_word(word), Ok(None | Some(false))))
+            }
         }
     }
 }

@@ -85,5 +85,8 @@ fn a_client_that_leaves_while_it_waits_harms_nobody() {
     }
     put_to_disk(&running, 2, 5, "&sync=disk");
     // The request for the page may count itself.
-    assert!(figure(&running, "pellucid_requests_in_flight") <= 1);
+    let begun = std::time::Instant::now();
+    while figure(&running, "pellucid_requests_in_flight") > 1 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "some stay");
+    }
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::common::client::basic;
 use crate::common::tls::{certificate, write_private};
-use crate::common::{Client, Serving, entity, pellucid};
+use crate::common::{Client, PATIENT_NODES, Serving, entity, free_addresses, pellucid};
 
 /// Pause between two requests of a watched client.
 const WATCH_PAUSE: Duration = Duration::from_millis(2);
@@ -157,9 +157,8 @@ fn add_account(data: &Path, name: &str, arguments: &[&str]) {
 fn cluster(folder: &Path) -> (Server, Server) {
     let secret = folder.join("cluster-secret");
     write_private(&secret, "a secret of at least thirty-two characters\n");
-    // Ports that were free a moment ago: both nodes have to know both.
-    let listeners = [0, 1].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let addresses = listeners.map(|listener| listener.local_addr().unwrap().to_string());
+    // Both nodes have to know both.
+    let addresses = free_addresses::<2>().map(|address| address.to_string());
     let nodes = addresses.clone().map(|address| format!("http://{address}")).join(",");
     let start = |node: usize| {
         let data = folder.join(format!("node{node}"));
@@ -168,6 +167,7 @@ fn cluster(folder: &Path) -> (Server, Server) {
         command.args(["--listen", &addresses[node], "--cluster", &nodes]);
         command.args(["--advertise", &advertised, "--threads", "1"]);
         command.args(["--cluster-secret-file", secret.to_str().unwrap()]).args(LIMITS);
+        command.args(PATIENT_NODES);
         let serving = Serving::spawn(command);
         let address = serving.address;
         Server { serving, address }

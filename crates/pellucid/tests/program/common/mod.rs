@@ -8,9 +8,10 @@ pub(crate) mod profiled;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, encode, entity, request};
@@ -163,4 +164,19 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Flags of nodes that may stand still on a busy machine without being taken for dead.
+pub(crate) const PATIENT_NODES: &[&str] = &["--cluster-wait", "60s", "--cluster-silence", "60s"];
+
+/// Addresses that nobody listens on, below those that the system gives out by itself: none of them
+/// is taken before its server takes it.
+pub(crate) fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
+    std::array::from_fn(|_| {
+        let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut addresses = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        addresses.find(|address| TcpListener::bind(address).is_ok()).unwrap()
+    })
 }
