@@ -102,14 +102,15 @@ pub(crate) fn flag_parameter(query: Option<&str>, name: &str) -> Result<bool, St
     }
 }
 
-/// The meaning of a word of ArangoDB's for a flag; `undefined`, as arangojs sends it, is none.
+/// The meaning of a word of ArangoDB's for a flag; `undefined` and `null`, as arangojs sends them,
+/// are none.
 ///
 /// # Errors
 /// If it is another word.
 pub(crate) fn flag_of_word(word: &str) -> Result<Option<bool>, ()> {
     let is_one_of = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
     match word {
-        "undefined" => Ok(None),
+        "undefined" | "null" => Ok(None),
         _ if is_one_of(&["true", "yes", "on", "y", "1"]) => Ok(Some(true)),
         _ if is_one_of(&["false", "no", "off", "n", "0"]) => Ok(Some(false)),
         _ => Err(()),

@@ -26,8 +26,7 @@ use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
 use pellucid_thread::{Mutex, Recurring};
 
 use crate::access::{
-    Accounts, Authentication, Identity, Secret, Sites, Verifier, check_accounts, host_of,
-    machine_names, warn_of,
+    Accounts, Authentication, Identity, Secret, Sites, Verifier, host_of, machine_names, warn_of,
 };
 use crate::admin::{AdminApi, FullMerge};
 use crate::answer::Later;
@@ -281,7 +280,6 @@ fn start_with(
     let certificates = certificates.map_err(ServerError::Certificate)?.map(Arc::new);
     let key = options.tls.as_ref().map(|files| files.key.clone());
     warn_of(&options.secret_files.iter().cloned().chain(key).collect::<Vec<_>>(), &log);
-    check_accounts(&options.data).map_err(ServerError::Access)?;
     let secret = options.jwt_secret.clone();
     let accounts = Accounts::open(&options.data, options.authentication, secret);
     let accounts = Arc::new(accounts.map_err(ServerError::Access)?);
@@ -397,7 +395,9 @@ impl Parts {
         let refused = options.cluster.is_some().then_some("a cluster has one table of entities");
         let entity_tables = EntityTables::open(Arc::clone(&store), table, refused);
         let openapi = Arc::new(crate::openapi::document(store.properties().copies));
-        let changes = ChangesApi::start(Arc::clone(&store), documents_table, Clock::system(), &log);
+        let (of_store, of_accounts) = (Arc::clone(&store), Arc::clone(&accounts));
+        let changes =
+            ChangesApi::start(of_store, of_accounts, documents_table, Clock::system(), &log);
         Ok(Parts {
             changes: Arc::new(changes.map_err(ServerError::Run)?),
             gate: Arc::new(Gate {

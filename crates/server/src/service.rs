@@ -20,7 +20,7 @@ use crate::changes::{ChangesApi, ChangesOf, ChangesQuery};
 use crate::cluster::PeerApi;
 use crate::documents::{self, DocumentApi};
 use crate::entities::multi_get::KeyList;
-use crate::entities::{EntityApi, WriteHeaders, batch, check_name, multi_get, ranges};
+use crate::entities::{EntityApi, WriteHeaders, batch, check_name, multi_get, ranges, table_name};
 use crate::gate::{Gate, Judged};
 use crate::helper::page_on_thread;
 use crate::names::{Operation, Outcome};
@@ -369,14 +369,16 @@ impl Api {
         let query = ChangesQuery::parse(request, self.entities.acknowledgement(request)?)?;
         let Some((name, database)) = &query.collection else {
             let table = self.entities.tables.named_in(request.query)?;
-            return self.changes.answer(&query, ChangesOf::Table(table), exchange);
+            let of = ChangesOf::Table(table, table_name(request.query)?.into_owned());
+            return self.changes.answer(&query, of, &self.caller, exchange);
         };
         if self.peers.cluster().is_some() {
             return Ok(no_documents().into());
         }
         match self.documents.readable_collection(database, name, &self.caller) {
             Ok(collection) => {
-                self.changes.answer(&query, ChangesOf::Collection(collection), exchange)
+                let of = ChangesOf::Collection(collection, database.clone().into_owned());
+                self.changes.answer(&query, of, &self.caller, exchange)
             }
             Err(error) => Ok(Reply::from(error).into()),
         }

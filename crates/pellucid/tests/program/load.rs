@@ -258,8 +258,8 @@ fn result_of(server: &Serving, folder: &Path, name: &str, rate: &str) -> String 
 fn two_results_are_compared_and_bars_decide_the_exit_code() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
-    let before = result_of(&server, folder.path(), "a.json", "500");
-    let after = result_of(&server, folder.path(), "b.json", "20");
+    let before = result_of(&server, folder.path(), "a.json", "1000");
+    let after = result_of(&server, folder.path(), "b.json", "200");
     server.stop();
     let output = run(&["compare", &before, &after]);
     let shown = text(&output.stdout);

@@ -57,6 +57,8 @@ pub struct Accounts {
     authentication: Authentication,
     is_enforced: AtomicBool,
     jwt_secret: Option<Secret>,
+    /// The secret of web tokens that are good for nothing.
+    open_secret: [u8; 32],
     state: ArcSwap<State>,
     /// The file is there, and could not be read when it was looked at last.
     is_doubtful: AtomicBool,
@@ -82,6 +84,7 @@ impl Accounts {
             is_enforced: AtomicBool::new(is_enforced(authentication, &state)),
             authentication,
             jwt_secret,
+            open_secret: token::random().map_err(AccessError::Unacceptable)?,
             state: ArcSwap::from_pointee(state),
             is_doubtful: AtomicBool::new(false),
             read: Mutex::new(read),
@@ -147,10 +150,29 @@ impl Accounts {
         }
     }
 
-    /// A web token for an account, good for an hour.
+    /// A web token for an account, good for an hour. While the server asks nobody for credentials
+    /// it is good for nothing: other servers may have the same secret, and accounts.
     #[must_use]
     pub fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
-        jwt::sign(&self.state.load().jwt_secret, name, now_unix_seconds)
+        match self.is_enforced() {
+            true => jwt::sign(&self.state.load().jwt_secret, name, now_unix_seconds),
+            false => jwt::sign(&self.open_secret, name, now_unix_seconds),
+        }
+    }
+
+    /// The caller of a long request as he is now, with his rights of now; nothing if he would not
+    /// be let in again.
+    #[must_use]
+    pub fn again(&self, identity: &Identity, now_unix_seconds: u64) -> Option<Identity> {
+        match identity {
+            Identity::Anybody if self.is_enforced() => None,
+            Identity::Nobody | Identity::Anybody | Identity::Superuser => Some(identity.clone()),
+            Identity::Account(record, proof) => {
+                let state = self.state.load();
+                let current = state.again(record, *proof, now_unix_seconds)?;
+                Some(Identity::Account(Arc::clone(current), *proof))
+            }
+        }
     }
 
     /// The account of this name.
@@ -248,12 +270,23 @@ impl State {
     fn bearer(&self, token: &str, now_unix_seconds: u64) -> Verdict {
         if let Some(hash) = token::hash(token) {
             let found = self.token(&hash, now_unix_seconds);
-            return found.map_or(Verdict::Denied, |record| {
-                Verdict::Known(Identity::Account(Arc::clone(record), Proof::Token))
+            return found.map_or(Verdict::Denied, |(record, token)| {
+                Verdict::Known(Identity::Account(Arc::clone(record), Proof::Token(token.id)))
             });
         }
         match jwt::verify(&self.jwt_secret, token, now_unix_seconds) {
-            Some(Subject::Account(name)) => self.account(&name, Proof::Token),
+            Some(Subject::Account { name, issued_at, until }) => {
+                let until = until.map_or(u64::MAX, |until| until as u64);
+                match self.account(&name, Proof::WebToken(until)) {
+                    // Those without a time come from who has the secret.
+                    Verdict::Known(Identity::Account(record, _))
+                        if issued_at.is_some_and(|at| !record.takes_token_of(at)) =>
+                    {
+                        Verdict::Denied
+                    }
+                    verdict => verdict,
+                }
+            }
             Some(Subject::Superuser) => Verdict::Known(Identity::Superuser),
             None => Verdict::Denied,
         }
@@ -261,17 +294,36 @@ impl State {
 
     /// A token may stand in for a password; the name has to be its account's, or empty.
     fn token_of(&self, name: &str, password: &str, now_unix_seconds: u64) -> Option<Identity> {
-        let record = self.token(&token::hash(password)?, now_unix_seconds)?;
+        let (record, token) = self.token(&token::hash(password)?, now_unix_seconds)?;
         let is_owner = name.is_empty() || name == record.name;
-        is_owner.then(|| Identity::Account(Arc::clone(record), Proof::Token))
+        is_owner.then(|| Identity::Account(Arc::clone(record), Proof::Token(token.id)))
     }
 
     /// The account of the token with this hash. The look-up may take a time that depends on the
     /// hash, which tells nothing of the token; equality is then decided in constant time.
-    fn token(&self, hash: &str, now_unix_seconds: u64) -> Option<&Arc<AccountRecord>> {
+    fn token(
+        &self,
+        hash: &str,
+        now_unix_seconds: u64,
+    ) -> Option<(&Arc<AccountRecord>, &TokenRecord)> {
         let (record, token) = self.by_token.get(hash)?;
         let is_equal: bool = token.hash.as_bytes().ct_eq(hash.as_bytes()).into();
-        (is_equal && record.active && token.is_valid_at(now_unix_seconds)).then_some(record)
+        let is_good = is_equal && record.active && token.is_valid_at(now_unix_seconds);
+        is_good.then_some((record, token))
+    }
+
+    /// The account that `record` was, if it is still let in by this proof.
+    fn again(&self, record: &AccountRecord, proof: Proof, now: u64) -> Option<&Arc<AccountRecord>> {
+        let current = self.by_name.get(&record.name).filter(|current| current.active)?;
+        let is_good = match proof {
+            Proof::Password => current.is_as(record),
+            Proof::WebToken(until) => current.is_as(record) && until > now,
+            Proof::Token(id) => {
+                let is_it = |token: &&TokenRecord| token.id == id && token.is_valid_at(now);
+                current.is(record) && current.tokens().iter().any(|token| is_it(&token))
+            }
+        };
+        is_good.then_some(current)
     }
 
     fn remember(&self, digest: Digest, is_right: bool) {
@@ -389,9 +441,85 @@ mod tests {
         }
         assert!(matches!(accounts.verify(Some(&bearer), 100), Verdict::Denied));
         assert!(name_of(accounts.verify(Some(&basic("bob", &token)), 99)).is_none());
-        let web = format!("Bearer {}", accounts.sign("ada", 50)).into_bytes();
-        assert_eq!(name_of(accounts.verify(Some(&web), 60)).as_deref(), Some("ada"));
-        let nobody = format!("Bearer {}", accounts.sign("bob", 50)).into_bytes();
-        assert!(matches!(accounts.verify(Some(&nobody), 60), Verdict::Denied));
+        let now = now_seconds();
+        assert_eq!(
+            name_of(accounts.verify(Some(&web(&accounts, "ada", now)), now)).unwrap(),
+            "ada"
+        );
+        let nobody = web(&accounts, "bob", now);
+        assert!(matches!(accounts.verify(Some(&nobody), now), Verdict::Denied));
+    }
+
+    fn now_seconds() -> u64 {
+        pellucid_clock::WallTime::now().unix_ms() / 1_000
+    }
+
+    /// The header of a web token that was given at `at`, in seconds.
+    fn web(accounts: &Accounts, name: &str, at: u64) -> Vec<u8> {
+        format!("Bearer {}", accounts.sign(name, at)).into_bytes()
+    }
+
+    /// A web token outlived the password that it was given for, and the account.
+    #[test]
+    fn a_web_token_is_over_with_the_password_it_was_given_for() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let now = now_seconds();
+        let earlier = web(&accounts, "ada", now - 60);
+        assert!(matches!(accounts.verify(Some(&earlier), now), Verdict::Denied));
+        let later = web(&accounts, "ada", now + 60);
+        assert!(matches!(accounts.verify(Some(&later), now), Verdict::Known(_)));
+    }
+
+    /// Other servers may share the secret: whoever was given a token here was `root` there.
+    #[test]
+    fn a_server_that_asks_nobody_gives_tokens_that_are_good_for_nothing() {
+        let [open, guarded] = [(); 2].map(|()| TempDir::new().unwrap());
+        let secret = || Some(Secret::new(vec![7; 32]));
+        let at_open = Accounts::open(open.path(), Authentication::Auto, secret()).unwrap();
+        drop(with_ada(&guarded));
+        let accounts = Accounts::open(guarded.path(), Authentication::Auto, secret()).unwrap();
+        let now = now_seconds();
+        assert!(matches!(
+            accounts.verify(Some(&web(&accounts, "ada", now)), now),
+            Verdict::Known(_)
+        ));
+        assert!(matches!(accounts.verify(Some(&web(&at_open, "ada", now)), now), Verdict::Denied));
+    }
+
+    /// Streams went on whatever became of who had asked for them.
+    #[test]
+    fn a_caller_is_looked_at_again_as_he_is_now() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let by_password = accounts.verify_password("ada", "secret").unwrap();
+        let add = |list: &mut AccountList| list.account("ada")?.add_token("ci", Some(100), 0);
+        let (_, token) = accounts.change(add).unwrap();
+        let bearer = format!("Bearer {token}").into_bytes();
+        let Verdict::Known(by_token) = accounts.verify(Some(&bearer), 0) else { panic!() };
+        let may_read = |identity: &Identity, at: u64| {
+            let again = accounts.again(identity, at);
+            again.is_some_and(|caller| caller.may(Scope::Table("entities"), Right::Read))
+        };
+        assert!(may_read(&by_password, 1_000) && may_read(&by_token, 99));
+        assert!(!may_read(&by_token, 100), "the token is over");
+        let set = |right| {
+            let change = |list: &mut AccountList| {
+                let account = list.account("ada")?;
+                account.grants.set("table/entities", right).map_err(AccessError::Unacceptable)
+            };
+            accounts.change(change).unwrap();
+        };
+        set(Right::None);
+        assert!(!may_read(&by_password, 1_000) && !may_read(&by_token, 0));
+        set(Right::Read);
+        assert!(may_read(&by_password, 1_000));
+        accounts.change(|list| list.remove("ada")).unwrap();
+        let mut other = AccountRecord::new("ada").unwrap();
+        other.set_password("secret").unwrap();
+        other.grants.set("*", Right::Write).unwrap();
+        accounts.change(|list| list.add(other)).unwrap();
+        assert!(!may_read(&by_password, 1_000), "another one of that name");
+        assert!(accounts.again(&Identity::Anybody, 0).is_none());
     }
 }

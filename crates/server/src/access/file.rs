@@ -7,12 +7,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::access::error::AccessError;
+use crate::access::modes::check_accounts;
 use crate::access::record::{AccountList, VERSION};
 
 const FILE: &str = "accounts.json";
@@ -65,6 +66,8 @@ impl AccountFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return AccountList::empty(),
             Err(error) => return Err(AccessError::File(path, error)),
         };
+        let metadata = file.metadata().map_err(|error| AccessError::File(path.clone(), error))?;
+        check_accounts(&path, metadata.permissions().mode())?;
         let mut text = String::new();
         let read = file.take(LENGTH_MAX).read_to_string(&mut text);
         read.map_err(|error| AccessError::File(path.clone(), error))?;
@@ -179,12 +182,18 @@ mod tests {
         assert_eq!(file.stamp(), before);
     }
 
+    fn write(file: &AccountFile, text: &str) {
+        let mut file = private(&file.path()).unwrap();
+        file.set_len(0).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
     /// A later version was called malformed, at the place of its first new word.
     #[test]
     fn a_later_version_is_named() {
         let folder = TempDir::new().unwrap();
         let file = AccountFile::new(folder.path());
-        std::fs::write(file.path(), "{\"version\":9,\"people\":{}}").unwrap();
+        write(&file, "{\"version\":9,\"people\":{}}");
         let text = file.read().err().unwrap().to_string();
         assert!(text.ends_with("it has version 9: start a newer release with it"), "{text}");
     }
@@ -221,7 +230,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let file = AccountFile::new(folder.path());
         for text in ["", "{", "{\"version\":1,\"secret\":\"hunter2\"}", "[]"] {
-            std::fs::write(file.path(), text).unwrap();
+            write(&file, text);
             let error = file.read().err().unwrap().to_string();
             assert!(error.contains("accounts.json") && error.contains("line"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");

@@ -10,8 +10,10 @@ use crate::access::rights::{Right, Scope};
 pub enum Proof {
     /// By its password.
     Password,
-    /// By a token, which may have been lent, or found somewhere.
-    Token,
+    /// By the token of this number, which may have been lent, or found somewhere.
+    Token(u64),
+    /// By a web token, until this time in seconds since the Unix epoch.
+    WebToken(u64),
 }
 
 /// The caller of a request. Cheap to clone: it is passed along with requests.
@@ -59,8 +61,8 @@ impl Identity {
     #[must_use]
     pub fn may_set_passwords(&self) -> bool {
         match self {
-            Identity::Nobody | Identity::Account(_, Proof::Token) => false,
             Identity::Anybody | Identity::Superuser | Identity::Account(_, Proof::Password) => true,
+            Identity::Nobody | Identity::Account(_, Proof::Token(_) | Proof::WebToken(_)) => false,
         }
     }
 }

@@ -31,10 +31,11 @@ struct Claims {
 }
 
 /// Whom a token stands for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Subject {
-    /// An account.
-    Account(String),
+    /// An account, by its name; the times from which on and until which, in seconds since the Unix
+    /// epoch, if they are in the token.
+    Account { name: String, issued_at: Option<f64>, until: Option<f64> },
     /// A holder of the secret: another server, or an operator.
     Superuser,
 }
@@ -67,7 +68,9 @@ pub(crate) fn verify(secret: &[u8], token: &str, now_unix_seconds: u64) -> Optio
         return None;
     }
     match (claims.preferred_username, claims.server_id) {
-        (Some(name), _) if !name.is_empty() => Some(Subject::Account(name)),
+        (Some(name), _) if !name.is_empty() => {
+            Some(Subject::Account { name, issued_at: claims.iat, until: claims.exp })
+        }
         (None, Some(_)) => Some(Subject::Superuser),
         _ => None,
     }
@@ -86,8 +89,9 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_time_and_secret() {
         let token = sign(b"key", "ada", 1_000);
-        let ada = Some(Subject::Account("ada".to_owned()));
-        assert_eq!(verify(b"key", &token, 1_000), ada);
+        let until = Some(1_000.0 + LIFETIME_SECONDS as f64);
+        let ada = Subject::Account { name: "ada".to_owned(), issued_at: Some(1_000.0), until };
+        assert_eq!(verify(b"key", &token, 1_000), Some(ada));
         assert_eq!(verify(b"key", &token, 1_000 + LIFETIME_SECONDS), None);
         assert_eq!(verify(b"other", &token, 1_000), None);
     }

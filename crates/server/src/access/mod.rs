@@ -30,7 +30,7 @@ pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
 pub use identity::{Identity, Proof};
-pub(crate) use modes::{check_accounts, warn_of};
+pub(crate) use modes::warn_of;
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};
 pub use secret::Secret;

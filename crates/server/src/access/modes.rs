@@ -9,7 +9,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::access::error::AccessError;
-use crate::access::file::AccountFile;
 use crate::log::Log;
 
 /// Bits by which the group, or others, write to a file.
@@ -21,19 +20,19 @@ fn mode_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
 }
 
-/// Checks that only the owner may read and write the file of the accounts.
+/// Checks that only the owner may read and write the file of the accounts, by the mode that it was
+/// opened with.
 ///
 /// # Errors
 /// If others may read or write it; what to do about it.
-pub(crate) fn check_accounts(folder: &Path) -> Result<(), AccessError> {
-    let path = AccountFile::new(folder).path();
-    match mode_of(&path) {
-        Some(mode) if mode & 0o077 != 0 => Err(AccessError::Unacceptable(format!(
+pub(super) fn check_accounts(path: &Path, mode: u32) -> Result<(), AccessError> {
+    match mode & 0o777 {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => Err(AccessError::Unacceptable(format!(
             "the accounts in {} can be read or changed by others (mode {mode:04o}): chmod 600 {}",
             path.display(),
             path.display()
         ))),
-        _ => Ok(()),
     }
 }
 
@@ -60,6 +59,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::access::file::AccountFile;
 
     fn set(path: &Path, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -69,15 +69,15 @@ mod tests {
     #[test]
     fn accounts_that_others_read_are_refused_with_the_cure() {
         let folder = TempDir::new().unwrap();
-        assert!(check_accounts(folder.path()).is_ok(), "there are none");
-        let path = AccountFile::new(folder.path()).path();
+        let file = AccountFile::new(folder.path());
+        assert!(file.read().is_ok(), "there are none");
+        let path = file.path();
         std::fs::write(&path, "{}").unwrap();
         for (mode, is_right) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             set(&path, mode);
-            let checked = check_accounts(folder.path());
-            assert_eq!(checked.is_ok(), is_right, "{mode:o}");
-            let told = checked.err().map(|error| error.to_string());
-            assert!(told.is_none_or(|told| told.contains("chmod 600")));
+            // This content is none, which is told of a file that only its owner reads.
+            let told = file.read().err().unwrap().to_string();
+            assert_eq!(told.contains("chmod 600"), !is_right, "{mode:o}: {told}");
         }
     }
 

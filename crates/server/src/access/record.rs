@@ -1,5 +1,6 @@
 //! Records of accounts.
 
+use pellucid_clock::WallTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,6 +15,9 @@ pub const ACCOUNTS_MAX: usize = 10_000;
 const NAME_LENGTH_MAX: usize = 128;
 /// Bytes that what a client keeps with an account may have, as JSON.
 const EXTRA_LENGTH_MAX: usize = 16 * 1_024;
+
+/// The distance of two servers' clocks that makes no difference.
+const CLOCKS_APART_SECONDS: f64 = 1.0;
 
 /// One account. It has no `Debug`, so that no log can hold it by mistake.
 #[derive(Clone, Serialize, Deserialize)]
@@ -39,10 +43,21 @@ pub struct AccountRecord {
     /// Notes of clients; the server does not look at them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     extra: Map<String, Value>,
+    /// A number by which it differs from another one that had its name before.
+    #[serde(default)]
+    number: u64,
+    /// The time from which on its password is what it is, in seconds since the Unix epoch: web
+    /// tokens given before it are good no more.
+    #[serde(default)]
+    password_since: u64,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn now_seconds() -> u64 {
+    WallTime::now().unix_ms() / 1_000
 }
 
 impl AccountRecord {
@@ -63,7 +78,25 @@ impl AccountRecord {
             tokens_ever: 0,
             grants: Grants::default(),
             extra: Map::new(),
+            number: u64::from_le_bytes(token::random().map_err(AccessError::Unacceptable)?),
+            password_since: now_seconds(),
         })
+    }
+
+    /// It is the same account as `other`, with the same password.
+    pub(crate) fn is_as(&self, other: &AccountRecord) -> bool {
+        self.is(other) && self.password_since == other.password_since
+    }
+
+    /// It is the same account as `other`, whatever became of it.
+    pub(crate) fn is(&self, other: &AccountRecord) -> bool {
+        self.name == other.name && self.number == other.number
+    }
+
+    /// A web token given at this time is good. Clocks of servers that share a secret differ a
+    /// little.
+    pub(crate) fn takes_token_of(&self, issued_at: f64) -> bool {
+        issued_at + CLOCKS_APART_SECONDS >= self.password_since as f64
     }
 
     /// Sets its password. Takes some 20 ms: never on an event loop.
@@ -72,7 +105,14 @@ impl AccountRecord {
     /// If the password is too long.
     pub fn set_password(&mut self, plain: &str) -> Result<(), AccessError> {
         self.password = Some(password::hash(plain).map_err(AccessError::Unacceptable)?);
+        self.password_since = now_seconds();
         Ok(())
+    }
+
+    /// Takes its password away: only tokens let it in.
+    pub(crate) fn remove_password(&mut self) {
+        self.password = None;
+        self.password_since = now_seconds();
     }
 
     /// It has a password.

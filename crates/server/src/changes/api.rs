@@ -14,6 +14,8 @@ use super::content::Content;
 use super::followers::Followers;
 use super::pieces::ChangesPieces;
 use super::query::ChangesQuery;
+use super::reader::{Reader, Subject};
+use crate::access::{Accounts, Identity};
 use crate::answer::{Handling, Loop};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
@@ -21,6 +23,7 @@ use crate::reply::{Failure, Reply};
 /// The changes of a server's own store, for all its event loops.
 pub(crate) struct ChangesApi {
     store: Arc<dyn Store>,
+    accounts: Arc<Accounts>,
     documents: Table,
     followers: Arc<Followers>,
     log: Log,
@@ -28,9 +31,10 @@ pub(crate) struct ChangesApi {
 
 /// The subject of a stream of changes.
 pub(crate) enum ChangesOf {
-    /// A table of entities.
-    Table(Table),
-    Collection(Arc<Collection>),
+    /// A table of entities, and its name.
+    Table(Table, String),
+    /// A collection, and the name of its database.
+    Collection(Arc<Collection>, String),
 }
 
 impl ChangesApi {
@@ -40,12 +44,13 @@ impl ChangesApi {
     /// If the system starts no thread.
     pub(crate) fn start(
         store: Arc<dyn Store>,
+        accounts: Arc<Accounts>,
         documents: Table,
         clock: Clock,
         log: &Log,
     ) -> io::Result<ChangesApi> {
         let followers = Arc::new(Followers::start(Arc::clone(&store), clock)?);
-        Ok(ChangesApi { store, documents, followers, log: log.clone() })
+        Ok(ChangesApi { store, accounts, documents, followers, log: log.clone() })
     }
 
     /// Ends all streams that follow.
@@ -58,6 +63,7 @@ impl ChangesApi {
         &self,
         query: &ChangesQuery<'_>,
         of: ChangesOf,
+        caller: &Identity,
         exchange: &mut Loop<'_>,
     ) -> Handling {
         let Some(feed) = self.store.local().and_then(|local| local.change_feed()) else {
@@ -71,11 +77,12 @@ impl ChangesApi {
             }
             place => place.flatten(),
         };
-        let (table, content) = match of {
-            ChangesOf::Table(table) => (table, Content::Entities),
-            ChangesOf::Collection(collection) => {
+        let (table, content, subject) = match of {
+            ChangesOf::Table(table, name) => (table, Content::Entities, Subject::Table(name)),
+            ChangesOf::Collection(collection, database) => {
                 let place = collection.shape().documents_prefix().to_vec();
-                (self.documents, Content::Documents { collection, place })
+                let subject = Subject::Collection(database, Arc::clone(&collection));
+                (self.documents, Content::Documents { collection, place }, subject)
             }
         };
         let changes = feed.changes(ChangesAfter {
@@ -96,7 +103,8 @@ impl ChangesApi {
             other => other?,
         };
         exchange.timeline.stamp(Stamp::Executed);
-        let body = ChangesBody::new(changes, content, query.form, query.is_followed, &self.log);
+        let reader = Reader::new(Arc::clone(&self.accounts), caller.clone(), subject);
+        let body = ChangesBody::new(changes, content, reader, query, &self.log);
         let with = (Arc::clone(&self.store), Arc::clone(&self.followers));
         let pieces = ChangesPieces::new(body, with, exchange.reminder(), place);
         let reply = Reply::streamed(query.form.content_type(), pieces);

@@ -8,6 +8,8 @@ use pellucid_store::{ChangeStep, Changes, StoreError, Value};
 
 use super::content::{Content, Rest};
 use super::form::{ChangeForm, write_member};
+use super::query::ChangesQuery;
+use super::reader::Reader;
 use crate::entities::write_base64;
 use crate::log::Log;
 
@@ -17,10 +19,14 @@ const STEPS_OVER_OTHERS_MAX: u32 = 32;
 const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no change of its \
                        documents: read it anew";
 
+/// The text of the end of a stream whose reader has lost the right to it.
+const TAKEN_BACK: &str = "this account may not read it any more, or its token or password is over";
+
 /// See the module.
 pub(super) struct ChangesBody {
     changes: Box<dyn Changes>,
     content: Content,
+    reader: Reader,
     form: ChangeForm,
     is_followed: bool,
     /// The value that is not out yet: values go out in pieces, so that a stream holds little
@@ -49,11 +55,12 @@ impl ChangesBody {
     pub(super) fn new(
         changes: Box<dyn Changes>,
         content: Content,
-        form: ChangeForm,
-        is_followed: bool,
+        reader: Reader,
+        query: &ChangesQuery<'_>,
         log: &Log,
     ) -> ChangesBody {
-        ChangesBody { changes, content, form, is_followed, open: None, log: log.clone() }
+        let (form, is_followed, log) = (query.form, query.is_followed, log.clone());
+        ChangesBody { changes, content, reader, form, is_followed, open: None, log }
     }
 
     /// The last sequence number that was looked at.
@@ -63,6 +70,9 @@ impl ChangesBody {
 
     /// Appends the next piece.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
+        if !self.reader.may_read() {
+            return self.taken_back(out);
+        }
         let (full, mut passed) = (out.len() + READ_BYTES_MAX, 0);
         while out.len() < full {
             if self.open.is_some() {
@@ -151,6 +161,15 @@ impl ChangesBody {
         }
         self.form.end(out);
         Filled::Last
+    }
+
+    /// Ends the stream of a reader who may not read it any more; in the middle of a value there is
+    /// no place to say so.
+    fn taken_back(&self, out: &mut Vec<u8>) -> Filled {
+        match self.open {
+            Some(_) => Filled::Broken,
+            None => self.lost(out, TAKEN_BACK, None),
+        }
     }
 
     fn broken(&self, what: &dyn std::fmt::Display) -> Filled {

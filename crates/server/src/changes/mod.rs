@@ -11,6 +11,7 @@ mod followers;
 mod form;
 mod pieces;
 mod query;
+mod reader;
 
 pub(crate) use api::{ChangesApi, ChangesOf};
 pub(crate) use query::ChangesQuery;

@@ -311,7 +311,9 @@ impl DocumentApi {
             DatabaseCall::Explain => self.queries.explain(call, database, caller),
             DatabaseCall::Queries => query_calls::answer(&self.queries, call, database, caller),
             DatabaseCall::ListCollections => collections::list(documents, call, database, caller),
-            DatabaseCall::CreateCollection => collections::create(documents, call, database),
+            DatabaseCall::CreateCollection => {
+                collections::create(documents, call, database, caller)
+            }
             DatabaseCall::Current => Ok(collections::current_database(database)),
             DatabaseCall::Unimplemented => unimplemented::answer(call),
         }

@@ -10,7 +10,7 @@ use pellucid_document::{
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, json};
 
-use super::call::{Call, bad_json, open};
+use super::call::{Call, bad_json, bad_parameter, open};
 use super::completion::ReplyResult;
 use super::encoding::Encoding;
 use super::memory::{RequestMemory, over_budget};
@@ -38,6 +38,11 @@ pub(super) fn answer(
     timeline: &mut Timeline,
 ) -> ReplyResult {
     let reads = call.route.reads();
+    // Without a value it is true here, as its presence is what the route goes by.
+    let is_bare = call.parameter("onlyget").is_some_and(|word| word.is_empty());
+    if reads && !is_bare && !call.is_set("onlyget")? {
+        return Err(bad_parameter("`onlyget` is true or false, as it is written"));
+    }
     let request = WriteRequest::of(call, collection, acknowledgement)?;
     let mut items_memory = memory.of_call();
     let mut results = ItemResults {
@@ -153,10 +158,10 @@ fn identity_of<'a>(
     request: &WriteRequest,
     item: Ref<'a>,
 ) -> Result<(Option<&'a str>, Option<&'a [u8]>), DocumentError> {
-    if method == Method::Post {
-        return Ok((None, None));
-    }
     let object = item.as_object();
+    if method == Method::Post {
+        return Ok((None, object.and_then(|object| request.revision_in(object))));
+    }
     if object.is_none() && method != Method::Delete {
         return Err(ErrorNumber::DOCUMENT_TYPE_INVALID.into());
     }

@@ -35,11 +35,18 @@ pub(super) fn list(
     Ok(success(200, json!({ "result": list })))
 }
 
-pub(super) fn create(documents: &Documents, call: &Call<'_>, database: &Database) -> ReplyResult {
+/// Makes a collection, if the caller has the right to what has its name.
+pub(super) fn create(
+    documents: &Documents,
+    call: &Call<'_>,
+    database: &Database,
+    caller: &Identity,
+) -> ReplyResult {
     let body = call.object()?;
     let Some(name) = body.get("name").and_then(Value::as_str) else {
         return Err(ErrorNumber::ILLEGAL_NAME.into());
     };
+    authorize(caller, &database.name, name, Right::Write)?;
     let kind = match body.get("type") {
         None | Some(Value::Null) => CollectionKind::Documents,
         Some(Value::String(text)) if matches!(&**text, "edge" | "3") => CollectionKind::Edges,
@@ -264,8 +271,10 @@ pub(super) fn answer_databases(
     call: &Call<'_>,
     caller: &Identity,
 ) -> ReplyResult {
-    // Whoever asks in a database that is not there is told that first.
-    documents.database(call.database())?;
+    // That it is not there is told first, to those alone who might use it.
+    if caller.may(Scope::Database(call.database()), Right::Read) {
+        documents.database(call.database())?;
+    }
     let is_system = call.database() == SYSTEM_DATABASE;
     match (call.method, call.segment(2)) {
         (Method::Get, None) if !is_system => Err(ErrorNumber::USE_SYSTEM_DATABASE.into()),
@@ -281,7 +290,7 @@ pub(super) fn answer_databases(
             let body = call.object()?;
             let name = body.get("name").and_then(Value::as_str);
             let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
-            check_users(&body)?;
+            check_users(&body, caller)?;
             documents.create_database(name)?;
             make_users(accounts, name, &body)?;
             Ok(success(201, json!({ "result": true })))

@@ -42,6 +42,8 @@ pub(super) struct Cursor {
     pub(super) id: u64,
     pub(super) database: String,
     pub(super) owner: Owner,
+    /// The collections whose documents its further batches may hold.
+    pub(super) collections: Vec<String>,
     /// The text of the query, if its result is computed as it is asked for.
     pub(super) text: String,
     pub(super) rest: Rest,

@@ -19,7 +19,7 @@ impl Owner {
     pub(crate) fn is(&self, caller: &Identity) -> bool {
         match (&self.0, caller) {
             (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
-            (Identity::Account(own, _), Identity::Account(other, _)) => own.name == other.name,
+            (Identity::Account(own, _), Identity::Account(other, _)) => own.is(other),
             _ => false,
         }
     }

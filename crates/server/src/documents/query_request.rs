@@ -165,7 +165,7 @@ impl<'a> Members<'a> {
         given
     }
 
-    /// What the query may use and how often it may warn, within the limits of the server.
+    /// Limits of the query, within those of the server.
     fn limits(
         &self,
         settings: &DocumentSettings,

@@ -16,6 +16,7 @@ use pellucid_clock::{Stopwatch, WallTime};
 use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
 use pellucid_store::{Acknowledgement, ReadMode};
 
+use super::authorization::authorize;
 use super::call::Call;
 use super::completion::ReplyResult;
 use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
@@ -376,6 +377,7 @@ impl QueryRunner {
         let mut execution = Execution::bound(plan, binds, source, options, kill);
         query.times.instantiating_ns = instantiating.map_or(0, |watch| watch.elapsed_ns());
         let data = Arc::clone(&query.data);
+        let plan = Arc::clone(&query.plan);
         let (rest, trailer) = if request.is_stream {
             timeline.lap(QUERY_RUN);
             (Rest::Stream(Box::new(Streamed { execution, query })), Vec::new())
@@ -404,6 +406,10 @@ impl QueryRunner {
             id: 0,
             database: context.database.name.clone(),
             owner: Owner::of(context.caller),
+            collections: match &rest {
+                Rest::Ready { values, .. } if values.len() <= request.batch_size => Vec::new(),
+                _ => plan.collections().map(|(name, _)| name.to_owned()).collect(),
+            },
             text: if request.is_stream { request.query.clone() } else { String::new() },
             rest,
             batch_size: request.batch_size,
@@ -429,6 +435,12 @@ impl QueryRunner {
         caller: &Identity,
     ) -> ReplyResult {
         let mut cursor = self.cursors.take(&database.name, id, caller)?;
+        // Rights may have been taken back since the batch before.
+        let may_read = |name: &String| authorize(caller, &database.name, name, Right::Read);
+        if let Err(error) = cursor.collections.iter().try_for_each(may_read) {
+            self.cursors.forget(cursor.id);
+            return Err(error);
+        }
         if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
             control.runs(listed.running());
         }

@@ -62,7 +62,11 @@ pub(super) fn admin(
                 let message = "the queue is three quarters full";
                 return Err(DocumentError::new(ErrorNumber(503), message));
             }
-            documents.check_served()?;
+            // Who else serves them is told to accounts alone.
+            documents.check_served().map_err(|_| {
+                let message = "the documents of the store are not served here, or not yet";
+                DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message)
+            })?;
             Ok(success(200, json!({ "mode": "default" })))
         }
         (Method::Get, Some("server"), Some("mode")) => {

@@ -95,9 +95,19 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
     Reply::value(200, &json!({ "jwt": token }))
 }
 
-/// Makes sure, before a database is made, that its accounts can be.
-pub(super) fn check_users(body: &Map<String, Value>) -> Result<(), DocumentError> {
-    for (_, user) in users_in(body)? {
+/// Makes sure, before a database is made, that its accounts can be, and that the caller may give
+/// them passwords.
+pub(super) fn check_users(
+    body: &Map<String, Value>,
+    caller: &Identity,
+) -> Result<(), DocumentError> {
+    let users = users_in(body)?;
+    if !users.is_empty() && !caller.may_set_passwords() {
+        let message = "a token does not make accounts with rights: log in with name and password \
+                       (Basic)";
+        return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+    }
+    for (_, user) in users {
         password_in(user).and_then(|_| active_in(user)).map_err(problem)?;
     }
     Ok(())
@@ -203,7 +213,8 @@ fn set(
     let active = active_in(body)?;
     match password_in(body)? {
         Some(password) => account.set_password(password)?,
-        None if replaces => account.set_password("")?,
+        // As the empty one, it would be everybody's.
+        None if replaces => account.remove_password(),
         None => {}
     }
     match active {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::schema::{at_least, between, flag, number, number_to, one_of, text};
 use crate::admin::{TRACE_REQUESTS_MAX, TRACE_SECONDS_MAX};
 use crate::entities::{LIFETIME_SECONDS_MAX, NAME_PATTERN};
+use crate::names::NAMES;
 use crate::profiles::{BYTES_MIN, FORMATS, ONE_IN_MAX, PROFILES, SECONDS_MAX};
 use crate::routes::{Method, Route};
 
@@ -142,7 +143,7 @@ static PARAMETERS: &[Row] = &[
         &["_admin", "slow"],
         &[&[
             query("limit", "Most requests of an operation.", |_| at_least(0)),
-            query("operation", "Of this operation alone.", |_| text()),
+            query("operation", "Of this operation alone.", |_| one_of(NAMES.operations)),
         ]],
     ),
     (
@@ -191,7 +192,7 @@ static PARAMETERS: &[Row] = &[
             query("from", "Of the past, from this many seconds ago, as -60.", |_| number()),
             query("to", "Until this many seconds ago.", |_| number()),
             query("base", "Show the difference to another stretch, as -120..-60.", |_| text()),
-            query("op", "Of this operation alone.", |_| text()),
+            query("op", "Of this operation alone.", |_| one_of(NAMES.operations)),
             query("phase", "Of this phase alone.", |_| text()),
             query("hz", "Samples per second while it is recorded.", |_| between(1, HERTZ_MAX)),
         ]],

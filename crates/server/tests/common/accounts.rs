@@ -26,3 +26,12 @@ pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> 
     account.set_password(name).unwrap();
     enter(data, account)
 }
+
+/// Changes a right of an account; the server notices within a second.
+pub(crate) fn change_grant(data: &Path, name: &str, scope: &str, right: Right) {
+    let changed = AccountFile::new(data).change(|list| {
+        list.account(name)?.grants.set(scope, right).unwrap();
+        Ok(())
+    });
+    changed.unwrap();
+}

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub(crate) use accounts::{account_of, add_account, enter};
+pub(crate) use accounts::{account_of, add_account, change_grant, enter};
 pub(crate) use client::{Answer, Client, basic, encode, entity, number, request, unix_seconds};
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
@@ -58,6 +58,11 @@ pub(crate) fn start() -> Running {
 }
 
 impl Running {
+    /// The folder of its store.
+    pub(crate) fn data(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }

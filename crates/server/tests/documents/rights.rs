@@ -1,7 +1,7 @@
 //! Which collections a query may read and write: those of its text, and those that only its values
 //! name.
 
-use crate::common::{Answer, Client, Running, add_account, basic, start_with};
+use crate::common::{Answer, Client, Running, add_account, basic, change_grant, start_with};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
@@ -336,4 +336,44 @@ fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
     );
     assert_eq!(answer.status, 403, "{}", answer.text());
     drop(server);
+}
+
+/// Who had the right to the database made what he had none to, and learned whether it was there.
+#[test]
+fn a_collection_is_made_by_who_has_the_right_to_its_name() {
+    let (_server, mut client) = guarded();
+    for name in ["secret", "plan"] {
+        let body = json!({ "name": name }).to_string();
+        let made = call_as(&mut client, "guest", ("POST", "/_api/collection"), &body);
+        assert_eq!(made.status, 403, "{}", made.text());
+    }
+    let made = call_as(&mut client, "guest", ("POST", "/_api/collection"), r#"{"name":"new"}"#);
+    assert_eq!(made.status, 200, "{}", made.text());
+}
+
+/// A cursor gave what was left of its result, whatever became of the right to it.
+#[test]
+fn a_cursor_is_read_by_who_may_still_read() {
+    let (server, mut client) = guarded();
+    let put = r#"[{"n":1},{"n":2},{"n":3}]"#;
+    assert_eq!(call_as(&mut client, "root", ("POST", "/_api/document/open"), put).status, 202);
+    let cursors = [true, false].map(|stream| {
+        let query = "FOR d IN open RETURN d.n";
+        let body = json!({"query": query, "batchSize": 1, "options": {"stream": stream}});
+        let first = call_as(&mut client, "guest", ("POST", "/_api/cursor"), &body.to_string());
+        let path = format!("/_api/cursor/{}", first.json()["id"].as_str().unwrap());
+        assert_eq!(call_as(&mut client, "guest", ("POST", &path), "").status, 200);
+        path
+    });
+    change_grant(server.data(), "guest", "database/d/open", Right::None);
+    let begun = std::time::Instant::now();
+    while call_as(&mut client, "guest", ("GET", "/_api/document/open/k"), "").status != 403 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the change is not noticed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for path in cursors {
+        let refused = call_as(&mut client, "guest", ("POST", &path), "");
+        assert_eq!(refused.status, 403, "{}", refused.text());
+        assert_eq!(call_as(&mut client, "guest", ("POST", &path), "").status, 404, "it is gone");
+    }
 }

@@ -108,6 +108,12 @@ fn a_password_that_is_no_text_is_refused() {
     }
     let root = [("Authorization", &*basic("root", "root"))];
     assert_eq!(client.call("PUT", "/_api/user/ada", &root, "").status, 400);
+    // One without a password had the empty one.
+    let bob =
+        call_as(&mut client, ("root", "root"), ("POST", "/_api/user"), &json!({"user": "bob"}));
+    assert_eq!(bob.status, 201);
+    let body = json!({"username": "bob", "password": ""}).to_string();
+    assert_eq!(client.call("POST", "/_open/auth", &[], body).status, 401);
     for (password, status) in [("", 401), ("s", 200)] {
         let body = json!({"username": "ada", "password": password}).to_string();
         assert_eq!(client.call("POST", "/_open/auth", &[], body).status, status, "{password}");
@@ -133,6 +139,9 @@ fn a_token_sets_no_password() {
         assert_eq!(number(&refused), (403, 11), "{method} {target}");
         assert!(refused.text().contains("Basic"), "{}", refused.text());
     }
+    // Nor does it make an account that has a right at once, and a password.
+    let users = json!({"name": "d", "users": [{"username": "me", "passwd": "mine"}]});
+    assert_eq!(number(&by_token("POST", "/_api/database", users)), (403, 11));
     // What an account has is not taken away either.
     assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
     assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);

@@ -4,9 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Client, Running, entity, request, start};
+use crate::common::{
+    Answer, Client, Running, add_account, basic, change_grant, entity, request, start, start_with,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// Time in which a change has to arrive.
@@ -219,4 +222,29 @@ fn what_cannot_be_followed_is_refused() {
         assert_eq!(answer.status, status, "{query}: {}", answer.text());
         assert!(answer.text().contains(what), "{query}: {}", answer.text());
     }
+}
+
+/// A stream went on for who had lost the right to it.
+#[test]
+fn a_stream_ends_with_the_right_to_it() {
+    let server = start_with(|options| {
+        add_account(&options.data, "root", &[("*", Right::Write)]);
+        add_account(&options.data, "reader", &[("table/entities", Right::Read)]);
+    });
+    let mut client = server.client();
+    let root = [("Authorization", &*basic("root", "root"))];
+    let reader = [("Authorization", &*basic("reader", "reader"))];
+    assert_eq!(client.call("PUT", &entity("a"), &root, "1").status, 201);
+    let mut stream = Stream::open(&server, "/v0/changes?since=0&follow=true", &reader);
+    assert!(stream.next().unwrap().contains("\"sequence\""));
+    change_grant(server.data(), "reader", "table/entities", Right::None);
+    let begun = Instant::now();
+    while client.call("GET", &entity("a"), &reader, "").status != 403 {
+        assert!(begun.elapsed() < SOON, "the change is not noticed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(client.call("PUT", &entity("b"), &root, "2").status, 201);
+    let last = stream.next().unwrap();
+    assert!(last.contains("may not read it any more"), "{last}");
+    assert!(stream.next().is_none());
 }

@@ -22,6 +22,7 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
         id,
         database: "d".to_owned(),
         owner: Owner::of(&Identity::Anybody),
+        collections: Vec::new(),
         text: String::new(),
         rest: Rest::Ready { values: vec![Value::Array(values)].into_iter(), bytes: 1 },
         batch_size: 1,
