@@ -210,12 +210,11 @@ impl Conditional {
         let (space, by) = (&self.space.name[..], self.ring.writer);
         let note = Values::Done(space, &self.entries[0], by, drawn.first as i64);
         steps.push((&self.ring.statements.note_done, note));
-        match self.execute(steps, laps).await {
-            Ok(answer) => {
-                // The ring stamps a transaction by its own clock.
-                self.ring.versions.see();
-                outcome_of(answer)
-            }
+        let outcome = self.execute(steps, laps).await;
+        // The ring stamps a transaction by its own clock.
+        self.ring.versions.see();
+        match outcome {
+            Ok(answer) => outcome_of(answer),
             Err(failed) if failed.is_uncertain() => self.look(drawn, failed, laps).await,
             Err(failed) => Err(failed.into()),
         }

@@ -213,7 +213,7 @@ fn write(
     };
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
-        let expires_at_ms = lifetime.map_or(0, |ms| now.unix_ms().saturating_add(ms));
+        let expires_at_ms = lifetime.map_or(0, |ms| now.rising().unix_ms().saturating_add(ms));
         Entry { sequence: first + index as u64, expires_at_ms }
     };
     let done = match operations {

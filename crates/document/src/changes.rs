@@ -23,7 +23,7 @@ use crate::stored::json_length_note;
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 6 << 20;
 
 /// About what an entry takes in a memtable besides its key.
-const CHANGE_BYTES: usize = 96;
+pub(crate) const CHANGE_BYTES: usize = 96;
 
 /// A collection that a transaction writes to, as it was when it first did.
 #[derive(Clone, Debug)]

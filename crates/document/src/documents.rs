@@ -2,8 +2,9 @@
 //! batch in the store, written before it shows.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, WallTime};
@@ -16,13 +17,18 @@ use crate::definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexState, NewCollection,
     edge_indexes,
 };
-use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
 use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
 use crate::lease::{Lease, keep};
 use crate::names::{SYSTEM_DATABASE, check_collection_name, check_database_name};
 use crate::storage::{Reader, Storage};
 use crate::stored::length_of_note;
 use crate::ticks::Ticks;
+
+/// New indexes that wait for others to be filled: each holds a thread.
+const FILLS_WAITING_MAX: usize = 4;
+/// The interval at which they look.
+const FILL_POLL: Duration = Duration::from_millis(20);
 
 /// The number of the database that is always there.
 pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
@@ -39,6 +45,7 @@ pub struct Documents {
     changing: Mutex<()>,
     /// Held while an index is made, so that they are made one after another.
     filling: Mutex<()>,
+    fills_waiting: AtomicUsize,
     identity: OnceLock<String>,
     /// The definitions in the store are in memory.
     is_loaded: AtomicBool,
@@ -84,6 +91,7 @@ impl Documents {
             databases: RwLock::default(),
             changing: Mutex::new(()),
             filling: Mutex::new(()),
+            fills_waiting: AtomicUsize::new(0),
             identity: OnceLock::new(),
             is_loaded: AtomicBool::new(false),
             loading: Mutex::new(()),
@@ -468,9 +476,29 @@ impl Documents {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps other new indexes waiting.
-    pub(crate) fn fill_turn(&self) -> MutexGuard<'_, ()> {
-        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps other new indexes waiting; waits for those before it, as long as `goes_on` says.
+    ///
+    /// # Errors
+    /// 21003 if so many wait that their threads would be missed, and what `goes_on` says.
+    pub(crate) fn fill_turn(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
+        let waiting = self.fills_waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = (waiting < FILLS_WAITING_MAX).then(|| self.wait_to_fill(goes_on));
+        self.fills_waiting.fetch_sub(1, Ordering::Relaxed);
+        turn.unwrap_or_else(|| {
+            let message = "too many indexes wait to be filled: make them one after the other";
+            Err(DocumentError::new(ErrorNumber::QUEUE_FULL, message))
+        })
+    }
+
+    fn wait_to_fill(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            match self.filling.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => goes_on()?,
+            }
+            std::thread::sleep(FILL_POLL);
+        }
     }
 
     pub(crate) fn storage(&self) -> &Arc<Storage> {

@@ -60,6 +60,22 @@ fn remove_expired_of(
             _ => break,
         }
     }
+    match remove_documents(documents, collection, index, &entries) {
+        // Documents with very many entries in other indexes are too many for one batch together.
+        Err(error) if !error.is_conflict() && entries.len() > 1 => {
+            remove_documents(documents, collection, index, &entries[..1])
+        }
+        removed => removed,
+    }
+}
+
+/// Removes the documents of these entries, all or none.
+fn remove_documents(
+    documents: &Arc<Documents>,
+    collection: &Arc<Collection>,
+    index: &Arc<Index>,
+    entries: &[Vec<u8>],
+) -> Result<usize> {
     if entries.is_empty() {
         return Ok(0);
     }
@@ -71,7 +87,7 @@ fn remove_expired_of(
         &mut timeline,
         |transaction, timeline| {
             let mut removed = 0;
-            for entry in &entries {
+            for entry in entries {
                 let Some(key) = document_of_entry(entry) else { continue };
                 let key = String::from_utf8_lossy(key);
                 let store_key = collection.shape().document_key(key.as_bytes());

@@ -10,6 +10,7 @@ use pellucid_value::packed::{self, Builder};
 use pellucid_value::{Duplicates, ObjectRef, Ref};
 
 use crate::attempt::attempt_to_end;
+use crate::changes::{CHANGE_BYTES, TRANSACTION_BYTES_MAX};
 use crate::collection::Collection;
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
@@ -307,6 +308,15 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// Refuses more to be all or nothing than one transaction may take.
+    fn check_size(&self) -> Result<()> {
+        let is_large = self.places.len() * CHANGE_BYTES >= TRANSACTION_BYTES_MAX;
+        if self.options.complete && is_large {
+            return Err(too_large_for_one());
+        }
+        Ok(())
+    }
+
     /// Takes a packed document.
     fn document(&mut self, number: u64, document: &[u8]) -> Result<()> {
         let Ok(Ref::Object(object)) = packed::open(document) else {
@@ -319,7 +329,10 @@ impl Import<'_> {
             None => self.waiting.extend_from_slice(document),
         }
         self.places.push((number, begin..self.waiting.len()));
-        Ok(())
+        if self.options.complete && self.places.len().is_multiple_of(DOCUMENTS_AT_ONCE) {
+            (self.goes_on)()?;
+        }
+        self.check_size()
     }
 
     /// The edge with prefixes before its ends, if they are asked for.
@@ -410,7 +423,7 @@ impl Import<'_> {
             timeline,
             |transaction, timeline| {
                 let mut outcomes = Vec::with_capacity(places.len());
-                transaction.changes_mut().reserve(places.len());
+                transaction.changes_mut().reserve(places.len().min(DOCUMENTS_AT_ONCE));
                 for (number, (position, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
                         (self.goes_on)()?;
@@ -426,9 +439,7 @@ impl Import<'_> {
                         outcome => outcomes.push(outcome),
                     }
                     if self.options.complete && transaction.changes().is_large() {
-                        let message = "the import is too large to be all or nothing: leave out \
-                                   `complete`, or import less at a time";
-                        return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message));
+                        return Err(too_large_for_one());
                     }
                 }
                 Ok(outcomes)
@@ -493,6 +504,12 @@ impl Import<'_> {
             Err(error) => ImportOutcome::Refused(error),
         }
     }
+}
+
+fn too_large_for_one() -> DocumentError {
+    let message = "the import is too large to be all or nothing: leave out `complete`, or import \
+                   less at a time";
+    DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
 }
 
 /// Errors of imports leave out which index and key.

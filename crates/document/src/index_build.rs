@@ -59,7 +59,6 @@ pub fn create_index_while(
     wanted: IndexDefinition,
     goes_on: GoesOn<'_>,
 ) -> Result<(IndexDefinition, bool)> {
-    let _filling = documents.fill_turn();
     check_fields(&wanted.fields)?;
     if wanted.kind == IndexKind::Ttl && wanted.fields.len() != 1 {
         let message = "bad parameter: a ttl index has exactly one field";
@@ -68,6 +67,7 @@ pub fn create_index_while(
     if !wanted.name.is_empty() {
         check_index_name(&wanted.name)?;
     }
+    let _filling = documents.fill_turn(goes_on)?;
     let index = match announce(documents, collection, wanted)? {
         Announced::There(definition) => return Ok((definition, false)),
         Announced::New(definition) => definition,

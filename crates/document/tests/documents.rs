@@ -198,6 +198,28 @@ fn documents_with_a_time_go_when_it_is_over_and_not_before() {
     assert!(world.read(&sessions, "never").is_some());
 }
 
+/// Documents with many entries in another index were too many for one batch, and stayed for ever.
+#[test]
+fn documents_with_many_entries_expire_one_by_one() {
+    let world = world();
+    let sessions = world.make("sessions");
+    let ttl = IndexDefinition {
+        kind: IndexKind::Ttl,
+        expire_after_seconds: Some(0.0),
+        ..persistent(&["at"], false, true)
+    };
+    create_index(&world.documents, &sessions, ttl).unwrap();
+    create_index(&world.documents, &sessions, persistent(&["tags[*]"], false, false)).unwrap();
+    let tags: Vec<String> = (0..10_000).map(|tag| tag.to_string()).collect();
+    let tags = tags.join(",");
+    for _ in 0..7 {
+        world.insert(&sessions, &format!(r#"{{"at":1,"tags":[{tags}]}}"#)).unwrap();
+    }
+    let steps = (0..8).map(|_| remove_expired(&world.documents, 2.0).unwrap());
+    assert_eq!(steps.sum::<usize>(), 7);
+    assert_eq!(world.store_keys(), 0);
+}
+
 /// Two transactions that read the same state: the second to commit is refused, whole.
 #[test]
 fn a_batch_that_comes_second_leaves_nothing_behind() {
@@ -288,6 +310,48 @@ fn import_options(form: ImportForm) -> ImportOptions {
         ignore_missing: false,
         acknowledgement: Acknowledgement::Os,
     }
+}
+
+/// Memory for so many changes was asked for at once that the process ended.
+#[test]
+fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
+    let world = world();
+    let people = world.make("people");
+    let body = "{}\n".repeat(100_000);
+    let options = ImportOptions { complete: true, ..import_options(ImportForm::Lines) };
+    let (body, mut timeline) = (body.as_bytes(), Timeline::off());
+    let refused = import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline);
+    assert_eq!(refused.unwrap_err().number, ErrorNumber::RESOURCE_LIMIT);
+    assert_eq!(people.count(), 0);
+}
+
+/// New indexes that wait for another one held a thread each, for as long as that took.
+#[test]
+fn indexes_that_wait_are_few_and_end_when_they_are_told_to() {
+    let world = world();
+    let people = world.make("people");
+    (0..3_000).for_each(|n| drop(world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap()));
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let (documents, people) = (&world.documents, &people);
+        let ends = pellucid_thread::Mutex::new(ends);
+        scope.spawn(move || {
+            let waits = || {
+                let _ = begun.send(());
+                let _ = ends.lock().unwrap().recv();
+                Ok(())
+            };
+            create_index_while(documents, people, persistent(&["n"], false, false), &waits)
+        });
+        begins.recv().unwrap();
+        let told = || Err(ErrorNumber::QUERY_KILLED.into());
+        let index = persistent(&["m"], false, false);
+        let ended = create_index_while(documents, people, index, &told);
+        assert_eq!(ended.unwrap_err().number, ErrorNumber::QUERY_KILLED);
+        drop(end);
+    });
+    assert_eq!(people.shape().indexes.len(), 1);
 }
 
 /// An import and the making of an index went on to their ends, whatever became of who asked.

@@ -105,14 +105,20 @@ impl Report {
     fn define(&mut self, read: (Vec<DefinitionReport>, Vec<Error>)) -> Result<()> {
         let (definitions, problems) = read;
         self.definitions = definitions;
-        let is_known = |report: &Report, error: &Error| {
-            matches!(error, Error::Corruption { path, .. } | Error::Io { path, .. }
-                if report.names(path))
-        };
-        problems.into_iter().try_for_each(|error| match is_known(self, &error) {
-            true => Ok(()),
-            false => self.note(error),
-        })
+        for error in problems {
+            match &error {
+                Error::Version { path, .. } if !self.names(path) => {
+                    self.problem(&path.clone(), 0, error.to_string());
+                }
+                Error::Corruption { path, .. }
+                | Error::Io { path, .. }
+                | Error::Foreign { path }
+                | Error::Version { path, .. }
+                    if self.names(path) => {}
+                _ => self.note(error)?,
+            }
+        }
+        Ok(())
     }
 
     /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
