@@ -25,6 +25,10 @@ use crate::storage::{Reader, Storage};
 use crate::stored::length_of_note;
 use crate::ticks::Ticks;
 
+/// Databases of a store: each is in memory.
+const DATABASES_MAX: usize = 1_000;
+/// Collections of all databases: each is in memory, and its metrics are.
+const COLLECTIONS_MAX: usize = 10_000;
 /// New indexes that wait for others to be filled: each holds a thread.
 const FILLS_WAITING_MAX: usize = 4;
 /// The interval at which they look.
@@ -329,6 +333,7 @@ impl Documents {
         if self.database(name).is_ok() {
             return Err(ErrorNumber::DUPLICATE_NAME.into());
         }
+        check_count(self.database_names().len(), DATABASES_MAX, "databases")?;
         let definition = DatabaseDefinition { id: self.next_tick()?, name: name.to_owned() };
         self.storage.put_definition(DefinitionKind::Database, definition.id, &definition)?;
         let database = Arc::new(Database::new(definition));
@@ -374,6 +379,7 @@ impl Documents {
     ) -> Result<Arc<Collection>> {
         let _turn = self.change_turn();
         check_collection_name(&new.name, new.is_system)?;
+        check_count(self.collections_count(), COLLECTIONS_MAX, "collections")?;
         self.check_unused(database, &new.name)?;
         let id = self.next_tick()?;
         let indexes = match new.kind {
@@ -490,6 +496,11 @@ impl Documents {
         })
     }
 
+    fn collections_count(&self) -> usize {
+        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases.values().map(|database| database.collections().len()).sum()
+    }
+
     fn wait_to_fill(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
         loop {
             match self.filling.try_lock() {
@@ -515,6 +526,17 @@ impl Documents {
                 Err(DocumentError::new(ErrorNumber::DUPLICATE_NAME, "duplicate name"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses one more where there are `count` of at most `limit`.
+fn check_count(count: usize, limit: usize, what: &str) -> Result<()> {
+    match count < limit {
+        true => Ok(()),
+        false => {
+            let message = format!("there are {limit} {what} already, which is the most");
+            Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message))
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::table_id::TableId;
 
 /// Records that one step looks at, so that a walk to a rare key returns to its caller now and then.
 const RECORDS_PER_STEP_MAX: u32 = 4_096;
+/// Bytes of them: each record is checked whole.
+const BYTES_PER_STEP_MAX: u64 = 1 << 20;
 
 /// A write of a table.
 #[derive(Clone, Debug)]
@@ -103,7 +105,11 @@ impl Changes {
     pub fn step(&mut self) -> Result<ChangeStep> {
         let last = self.last_readable()?;
         let list = self.store.journal.segments().list();
+        let mut looked_at_bytes = 0;
         for _ in 0..RECORDS_PER_STEP_MAX {
+            if looked_at_bytes >= BYTES_PER_STEP_MAX {
+                break;
+            }
             if self.sequence >= last {
                 return Ok(ChangeStep::End);
             }
@@ -115,6 +121,7 @@ impl Changes {
                 return Err(self.lost(&list, last));
             };
             let record = segment.record_with(sequence, offset)?;
+            looked_at_bytes += record.padded_length();
             self.sequence = sequence;
             if let Some(key) = self.key_of(&record) {
                 return change_of(segment, &record, offset, key).map(ChangeStep::Change);

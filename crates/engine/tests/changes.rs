@@ -174,3 +174,21 @@ fn a_number_beyond_the_last_write_is_refused_after_a_loss_of_power() {
     }
     assert!(fallen_back > 0, "no loss of power took a write");
 }
+
+/// A step over large writes of others looked at gigabytes before it returned.
+#[test]
+fn a_step_over_others_looks_at_few_bytes() {
+    let files = SimulatedFileSystem::new();
+    let engine = open(&files);
+    let (mine, other) = (engine.table("mine").unwrap(), engine.table("other").unwrap());
+    let since = engine.stats().published_sequence;
+    for number in 0..60 {
+        put(&engine, other, &[number], &[7; 100_000]).unwrap();
+    }
+    let mut changes = engine.changes(mine, since).unwrap();
+    let mut steps = 0;
+    while !matches!(changes.step().unwrap(), ChangeStep::End) {
+        steps += 1;
+    }
+    assert!((5..20).contains(&steps), "{steps} steps");
+}

@@ -1,6 +1,8 @@
 //! A thread for work that would hold up an event loop: adding up the account, writing metrics.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use pellucid_http::Completer;
@@ -52,6 +54,27 @@ impl Helper {
                 page.completer.complete(Later::Made(refused));
             }
         })
+    }
+}
+
+/// Work that has a thread of its own, and is done once at a time.
+#[derive(Clone, Default)]
+pub(crate) struct OneAtATime(Arc<AtomicBool>);
+
+impl OneAtATime {
+    /// The reservation of it, if it is free.
+    pub(crate) fn take(&self) -> Option<Reservation> {
+        let was_taken = self.0.swap(true, Ordering::AcqRel);
+        (!was_taken).then(|| Reservation(Arc::clone(&self.0)))
+    }
+}
+
+/// Given back when it goes.
+pub(crate) struct Reservation(Arc<AtomicBool>);
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -28,7 +28,7 @@ use pellucid_thread::{Mutex, Recurring};
 use crate::access::{
     Accounts, Authentication, Identity, Secret, Sites, Verifier, host_of, machine_names, warn_of,
 };
-use crate::admin::{AdminApi, FullMerge};
+use crate::admin::AdminApi;
 use crate::answer::Later;
 use crate::certificates::CertificateWatch;
 use crate::changes::ChangesApi;
@@ -40,7 +40,7 @@ use crate::entities::{EntityApi, EntityTables};
 use crate::exposure::Exposure;
 use crate::follow::{Export, Follower, Traced};
 use crate::gate::{BodyBudgets, Gate};
-use crate::helper::Helper;
+use crate::helper::{Helper, OneAtATime};
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{ENTITIES, names_for};
@@ -362,7 +362,7 @@ struct Parts {
     cluster: Option<Arc<Cluster>>,
     helper: Helper,
     profiles: Profiles,
-    full_merge: FullMerge,
+    full_merge: OneAtATime,
     openapi: Arc<serde_json::Value>,
     batch_bytes_max: usize,
 }
@@ -426,7 +426,7 @@ impl Parts {
             cluster,
             helper: Helper::start().map_err(ServerError::Run)?,
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
-            full_merge: FullMerge::default(),
+            full_merge: OneAtATime::default(),
             openapi,
             batch_bytes_max: options.batch_bytes_max,
         })

@@ -359,7 +359,13 @@ impl Api {
             });
         }
         let (table, entities) = (tables.find(name)?, Arc::clone(&self.entities));
+        let Some(reservation) = tables.emptying.take() else {
+            let line = "a table is being emptied already: one is at a time";
+            return Err(Failure::Busy(line.into()));
+        };
         page_on_thread("pellucid-empty", &EMPTYING, move || {
+            // Its end frees the reservation before the reply.
+            let _reservation = reservation;
             let removed = entities.tables.empty(table)?;
             Ok(Reply::value(200, &json!({ "removed": removed })))
         })

@@ -3,7 +3,6 @@
 //! whoever wants to see what a merge does to the requests beside it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_http::Request;
 use pellucid_store::StoreError;
@@ -16,27 +15,6 @@ use crate::helper::page_on_thread;
 use crate::reply::{Failure, Reply, status_of};
 
 static COMPACT: Job = Job::new("full_merge");
-
-/// The full merge that may be under way; there is one at a time.
-#[derive(Clone, Default)]
-pub(crate) struct FullMerge(Arc<AtomicBool>);
-
-impl FullMerge {
-    /// The reservation of the one merge, if it is free.
-    fn take(&self) -> Option<Reservation> {
-        let was_taken = self.0.swap(true, Ordering::AcqRel);
-        (!was_taken).then(|| Reservation(Arc::clone(&self.0)))
-    }
-}
-
-/// Given back when it goes.
-struct Reservation(Arc<AtomicBool>);
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
 
 /// Merges everything, and answers when it is done; requests go on meanwhile.
 pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
@@ -77,7 +55,7 @@ mod tests {
 
     #[test]
     fn there_is_one_at_a_time() {
-        let full_merge = FullMerge::default();
+        let full_merge = crate::helper::OneAtATime::default();
         let reservation = full_merge.take();
         assert!(reservation.is_some() && full_merge.take().is_none());
         drop(reservation);

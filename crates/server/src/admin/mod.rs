@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, Handling};
 use crate::documents::Cursors;
 use crate::engine_page::document;
-use crate::helper::Helper;
+use crate::helper::{Helper, OneAtATime};
 use crate::metrics::{Figures, page};
 use crate::observer::Observer;
 use crate::process::{ProcessFigures, loop_times};
@@ -28,7 +28,7 @@ use crate::profiles::Profiles;
 use crate::query::number_parameter;
 use crate::reply::Reply;
 
-pub(crate) use compact::{FullMerge, compact};
+pub(crate) use compact::compact;
 pub(crate) use observed::{interference_page, requests_page, slow_page};
 pub(crate) use trace::{
     REQUESTS_MAX as TRACE_REQUESTS_MAX, SECONDS_MAX as TRACE_SECONDS_MAX, trace_page,
@@ -44,7 +44,7 @@ pub(crate) struct AdminApi {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) helper: Helper,
     pub(crate) profiles: Profiles,
-    pub(crate) full_merge: FullMerge,
+    pub(crate) full_merge: OneAtATime,
     pub(crate) gauge: ServerGauge,
     /// The description of the API, which the table of routes is made into.
     pub(crate) openapi: Arc<Value>,

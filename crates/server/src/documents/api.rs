@@ -331,6 +331,8 @@ impl DocumentApi {
         let acknowledgement = self.acknowledgement;
         let reply = match handler {
             CollectionCall::Document if !call.is_array() => {
+                // What is parsed takes several times what came.
+                let _memory = memory.of_body(&call.body)?;
                 return document::answer(documents, acknowledgement, call, collection, timeline);
             }
             CollectionCall::Document | CollectionCall::Array => {

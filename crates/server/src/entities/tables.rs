@@ -8,6 +8,7 @@ use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Condition, Operation, Range, Store, StoreError, Table};
 use pellucid_thread::{Mutex, RwLock};
 
+use crate::helper::OneAtATime;
 use crate::names::ENTITIES;
 use crate::query::text_parameter;
 use crate::reply::Failure;
@@ -32,6 +33,8 @@ pub(crate) struct EntityTables {
     named: RwLock<BTreeMap<String, Table>>,
     /// Held while a table is made.
     making: Mutex<()>,
+    /// The emptying of a table.
+    pub(crate) emptying: OneAtATime,
     /// The reason why there is only the usual one.
     refused: Option<&'static str>,
 }
@@ -94,6 +97,7 @@ impl EntityTables {
             usual,
             named: RwLock::new(named),
             making: Mutex::default(),
+            emptying: OneAtATime::default(),
             refused,
         })
     }

@@ -163,6 +163,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .of_database(Read, Queries),
     query(&[Delete], &["_api", "query", "{query}"], "Ends a query.").of_database(Read, Queries),
     catalogue(&[Get], &["_api", "collection"], "Lists the collections.")
+        .runs(Runs::OnWorker)
         .of_database(Read, DatabaseCall::ListCollections),
     catalogue(&[Post], &["_api", "collection"], "Makes a collection.")
         .runs(Runs::OnWorker)
