@@ -29,6 +29,7 @@ pub(crate) fn engine_mode(of: ReadMode) -> pellucid_engine::ReadMode {
     match of {
         ReadMode::MayBlock => pellucid_engine::ReadMode::MayBlock,
         ReadMode::InMemory => pellucid_engine::ReadMode::InMemory,
+        ReadMode::Brief => pellucid_engine::ReadMode::Brief,
     }
 }
 
@@ -36,6 +37,7 @@ pub(crate) fn mode(of: pellucid_engine::ReadMode) -> ReadMode {
     match of {
         pellucid_engine::ReadMode::MayBlock => ReadMode::MayBlock,
         pellucid_engine::ReadMode::InMemory => ReadMode::InMemory,
+        pellucid_engine::ReadMode::Brief => ReadMode::Brief,
     }
 }
 

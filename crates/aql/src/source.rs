@@ -8,7 +8,10 @@ use std::ops::{Bound, ControlFlow};
 
 use pellucid_value::{Ref, Value, index_key};
 
-use crate::Result;
+use crate::{QueryError, Result, number};
+
+/// Characters of a name that an error shows.
+const NAME_SHOWN_MAX: usize = 64;
 
 /// The version of ArangoDB whose language this is.
 pub const REPORTED_VERSION: &str = "3.12.10";
@@ -171,8 +174,8 @@ pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
-    /// True if who asks the query may read the collection of that name: asked of those that only
-    /// its values name. Those of its text stand in the plan, and are for its caller to look at.
+    /// True if who asks the query may read the collection of that name. Those of its text stand in
+    /// the plan, too, which is for its caller to look at where it is kept.
     fn may_read(&self, _collection: &str) -> bool {
         true
     }
@@ -402,6 +405,19 @@ pub struct Written {
     pub new: Value,
     /// It did nothing, by its options.
     pub is_ignored: bool,
+}
+
+/// The collection of that name or number, if there is one. Whether there is one that is kept from
+/// who asks stays untold: its name is judged where it is found, and that which is asked for where it
+/// is not.
+pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collection>> {
+    let found = source.collection(name);
+    if source.may_read(found.as_ref().map_or(name, |collection| &collection.name)) {
+        return Ok(found);
+    }
+    let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+    let message = format!("insufficient rights to read collection '{shown}'");
+    Err(QueryError::new(number::FORBIDDEN, message))
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ pub enum ReadMode {
     /// It ends where it would have to wait: with [`Read::NotInMemory`] for one key, with
     /// [`crate::Error::NotInMemory`] for snapshots and scans.
     InMemory,
+    /// It waits, and a scan ends with [`crate::Error::NotInMemory`] where it would pass over many
+    /// entries that are deleted or too new: for threads that serve others, while reads are quick.
+    Brief,
 }
 
 /// The result of looking one key up.

@@ -59,7 +59,7 @@ impl Reader {
             let are_here = reads(ReadMode::InMemory);
             (are_here, !are_here)
         } else {
-            (reads(ReadMode::MayBlock), begun.elapsed_ns() >= SLOW_TOGETHER_NS)
+            (reads(ReadMode::Brief), begun.elapsed_ns() >= SLOW_TOGETHER_NS)
         };
         if is_slow {
             self.segments.medium().note_away();
@@ -75,7 +75,7 @@ impl Reader {
         timeline: &mut Timeline,
         read: impl Fn(ReadMode, &mut Timeline) -> Result<Option<T>>,
     ) -> Result<Read<T>> {
-        if mode == ReadMode::MayBlock {
+        if mode != ReadMode::InMemory {
             return read(mode, timeline).map(Read::from);
         }
         let medium = self.segments.medium();

@@ -148,6 +148,7 @@ fn find_live(
         if time.is_live(found) {
             return Ok(true);
         }
+        ledger_scan.pass()?;
     }
     Ok(false)
 }

@@ -7,10 +7,10 @@ mod common;
 
 use std::ops::Bound;
 
-use common::{Chooser, STORE, small};
+use common::{Chooser, STORE, put, small};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Operation, PrefixRule, Scan, Snapshot,
-    TableId,
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, Scan,
+    Snapshot, TableId,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -148,4 +148,37 @@ fn there_are_no_more_rules_than_an_entry_can_look_through() {
     let options = EngineOptions { prefix_rules: vec![rule; 5], ..small(&files) };
     let error = Engine::open(STORE, options).unwrap_err();
     assert!(error.to_string().contains("prefix_rules"), "{error}");
+}
+
+/// A range over what was deleted held up its event loop for as long as there was any of it.
+#[test]
+fn a_brief_scan_passes_over_few_deleted_keys() {
+    let files = SimulatedFileSystem::new();
+    // All of it stays in one memtable.
+    let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    for (deleted, is_brief) in [(1_000_u32, true), (20_000, false)] {
+        for number in 0..deleted {
+            let key = number.to_be_bytes();
+            let delete = Operation::delete(table, &key);
+            engine.write(&[delete], Acknowledgement::Os).unwrap();
+        }
+        put(&engine, table, b"last", b"v").unwrap();
+        let all =
+            || engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+        let done = engine.all_in_memory(|mode| {
+            let mut scan = all();
+            scan.set_mode(mode);
+            match scan.next() {
+                Ok(found) => found.unwrap().0 == b"last",
+                Err(error) => {
+                    assert!(matches!(error, Error::NotInMemory), "{error}");
+                    false
+                }
+            }
+        });
+        assert_eq!(done, is_brief, "{deleted}");
+        assert_eq!(all().next().unwrap().unwrap().0, b"last");
+    }
 }

@@ -29,6 +29,9 @@ pub enum ReadMode {
     /// They fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would
     /// have to wait, if the store can tell.
     InMemory,
+    /// They wait, and ranges fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory)
+    /// where they would pass over many entries that are there no more, if the store can tell.
+    Brief,
 }
 
 /// A condition on a key, without which its write does not happen. A key that has expired is absent.

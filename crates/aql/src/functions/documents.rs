@@ -7,7 +7,8 @@ use pellucid_value::{Kind, Value, to_number};
 use super::function::{Function, flag, is_array, wrong};
 use super::make::{ListMaker, pieces};
 use crate::run::Run;
-use crate::{Collection, QueryError, Result, number};
+use crate::source::readable;
+use crate::{QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("DOCUMENT", 1, 2, document),
@@ -63,33 +64,22 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value> {
         (None, Some(collection)) => (collection, text),
         _ => return Ok(Value::Null),
     };
-    let Some(collection) = run.source.collection(name) else {
+    let Some(collection) = readable(&*run.source, name)? else {
         let message = format!("collection or view not found: {}", shown(name));
         return run.warn_null(number::COLLECTION_NOT_FOUND, message);
     };
-    check_right(run, &collection)?;
     run.stats.document_lookups += 1;
     Ok(run.source.document(collection.id, key)?.unwrap_or_default())
 }
 
 fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let Some(name) = arguments[0].as_str() else { return wrong(run, "COLLECTION_COUNT") };
-    let Some(collection) = run.source.collection(name) else {
+    let Some(collection) = readable(&*run.source, name)? else {
         let message = format!("collection or view not found: {}", shown(name));
         return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));
     };
-    check_right(run, &collection)?;
     let count = run.source.count(collection.id)?;
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
-}
-
-/// Refuses a collection that who asks may not read.
-fn check_right(run: &Run, collection: &Collection) -> Result<()> {
-    if run.source.may_read(&collection.name) {
-        return Ok(());
-    }
-    let message = format!("insufficient rights to read collection '{}'", collection.name);
-    Err(QueryError::new(number::FORBIDDEN, message))
 }
 
 fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value> {

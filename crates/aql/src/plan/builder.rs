@@ -5,6 +5,7 @@ use super::scope::Scope;
 use super::variables::Variables;
 use crate::parse::ast::Query;
 use crate::run::Run;
+use crate::source::readable;
 use crate::tree::{Code, Node, NodeKind, Slot};
 use crate::{Collection, QueryError, Result, number};
 
@@ -80,7 +81,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn collection(&self, name: &str) -> Result<Collection> {
-        self.run.source.collection(name).ok_or_else(|| {
+        readable(&*self.run.source, name)?.ok_or_else(|| {
             let message = format!("collection or view not found: {name}");
             QueryError::new(number::COLLECTION_NOT_FOUND, message)
         })

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use super::merge::Merge;
 use super::version::Version;
 use super::{Direction, FoundEntry, KeyRange, Kind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
+
+/// Entries that a scan passes over on a thread that serves others: some tenths of a millisecond.
+const PASSED_MAX: u32 = 5_000;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
 /// that come meanwhile change nothing for it.
@@ -23,6 +26,8 @@ pub(crate) struct LedgerScan {
     next_from: Bound<()>,
     /// Keys beyond it, in the direction of the scan, end it.
     end: Bound<Box<[u8]>>,
+    /// Entries that it may still pass over, if they are counted.
+    passes_left: Option<u32>,
     /// Keeps the tables and memtables alive as a whole.
     _version: Arc<Version>,
 }
@@ -36,7 +41,9 @@ impl LedgerScan {
         mode: ReadMode,
     ) -> Result<LedgerScan> {
         let merge = Merge::of_version(&version, range, direction, mode)?;
-        Ok(LedgerScan::of_merge(merge, version, range, direction, at_sequence))
+        let mut scan = LedgerScan::of_merge(merge, version, range, direction, at_sequence);
+        scan.set_mode(mode);
+        Ok(scan)
     }
 
     /// The keys with a prefix.
@@ -51,7 +58,9 @@ impl LedgerScan {
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(prefix), end };
         let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
-        Ok(LedgerScan::of_merge(merge, version, &range, direction, at_sequence))
+        let mut scan = LedgerScan::of_merge(merge, version, &range, direction, at_sequence);
+        scan.set_mode(mode);
+        Ok(scan)
     }
 
     fn of_merge(
@@ -76,6 +85,7 @@ impl LedgerScan {
             key,
             next_from: begin.map(|_| ()),
             end: end.map(Box::from),
+            passes_left: None,
             _version: version,
         }
     }
@@ -101,11 +111,28 @@ impl LedgerScan {
             if !is_there || found.kind == Kind::Put {
                 return Ok(is_there);
             }
+            self.pass()?;
+        }
+    }
+
+    /// Counts an entry that is passed over.
+    ///
+    /// # Errors
+    /// [`Error::NotInMemory`] if there were many, and somebody else waits for the thread.
+    pub(crate) fn pass(&mut self) -> Result<()> {
+        match &mut self.passes_left {
+            None => Ok(()),
+            Some(0) => Err(Error::NotInMemory),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
         }
     }
 
     /// Sets whether the scan may wait for the medium from now on.
     pub(crate) fn set_mode(&mut self, mode: ReadMode) {
+        self.passes_left = (mode != ReadMode::MayBlock).then_some(PASSED_MAX);
         self.merge.set_mode(mode);
     }
 
@@ -125,6 +152,7 @@ impl LedgerScan {
             };
             if is_passed || entry.sequence > self.at_sequence {
                 self.merge.advance()?;
+                self.pass()?;
                 continue;
             }
             let is_behind = match &self.end {
@@ -174,6 +202,7 @@ impl LedgerScan {
                     is_there = true;
                 }
                 self.merge.advance()?;
+                self.pass()?;
             }
             if is_there {
                 return Ok(true);

@@ -126,6 +126,11 @@ impl RangeWalk<'_> {
         match mode {
             ReadMode::MayBlock => self.store.scan(self.table, range),
             ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range),
+            ReadMode::Brief => {
+                let mut scan = self.store.scan(self.table, range)?;
+                scan.set_mode(mode);
+                Ok(scan)
+            }
         }
     }
 

@@ -118,6 +118,35 @@ fn a_query_reads_no_collection_that_is_kept_from_its_account() {
     }
 }
 
+/// A collection that is kept from an account was told apart from one that is not there.
+#[test]
+fn a_query_tells_nobody_which_collections_are_kept_from_him() {
+    let (server, mut client) = guarded();
+    change_grant(server.data(), "guest", "database/d/nowhere", Right::None);
+    let begun = std::time::Instant::now();
+    let at_nowhere = ("GET", "/_api/collection/nowhere");
+    while call_as(&mut client, "guest", at_nowhere, "").status != 403 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the change is not noticed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for query in [
+        "FOR d IN @@c RETURN d",
+        "RETURN LENGTH(NAME)",
+        "RETURN NAME",
+        "RETURN COLLECTION_COUNT('NAME')",
+        "RETURN DOCUMENT('NAME/x')",
+        "INSERT {} INTO NAME",
+    ] {
+        let answers = ["secret", "nowhere"].map(|name| {
+            let binds = if query.contains("@@c") { json!({"@c": name}) } else { json!({}) };
+            let answer = ask(&mut client, "cursor", "guest", &query.replace("NAME", name), &binds);
+            (answer.status, answer.text().replace(name, "NAME"))
+        });
+        assert_eq!(answers[0], answers[1], "{query}");
+        assert_eq!(answers[0].0, 403, "{query}: {}", answers[0].1);
+    }
+}
+
 /// A plan tells how many documents there are, and which indexes.
 #[test]
 fn a_plan_is_shown_to_who_may_run_it() {
