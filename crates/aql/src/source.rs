@@ -408,8 +408,8 @@ pub struct Written {
 }
 
 /// The collection of that name or number, if there is one. Whether there is one that is kept from
-/// who asks stays untold: its name is judged where it is found, and that which is asked for where it
-/// is not.
+/// who asks stays untold: its name is judged where it is found, and otherwise that which is asked
+/// for.
 pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collection>> {
     let found = source.collection(name);
     if source.may_read(found.as_ref().map_or(name, |collection| &collection.name)) {
