@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Condition, Operation};
@@ -22,8 +23,12 @@ use crate::stored::object_of;
 /// Documents that are given their entries at a time.
 const FILLED_AT_ONCE: usize = 512;
 
-/// Bytes of entries that are written at a time.
-const FILLED_BYTES: usize = 512 << 10;
+/// Bytes of documents that are read, and of entries that are written, at a time: meanwhile writers
+/// wait.
+const FILLED_BYTES: usize = 1 << 20;
+
+/// The pause between two times, in which writers that wait get their turn.
+const FILL_PAUSE: Duration = Duration::from_micros(100);
 
 /// Indexes that a collection may have.
 const INDEXES_MAX: usize = 64;
@@ -128,6 +133,7 @@ fn fill(
     let mut progress = Progress { storage: 0, next: Vec::new() };
     while fill_some(documents, collection, id, &mut progress)? {
         goes_on()?;
+        std::thread::sleep(FILL_PAUSE);
     }
     let _turn = documents.change_turn();
     let _writers = collection.hold_writers();
@@ -192,6 +198,7 @@ fn missing_entries(
     while filled < FILLED_AT_ONCE && bytes < FILLED_BYTES {
         let Some((key, object)) = scan.next()? else { break };
         filled += 1;
+        bytes += object.value.len();
         progress.next = [key, &[0]].concat();
         let document = String::from_utf8_lossy(&key[shape.documents_prefix.len()..]);
         for entry in index.entries_of(object_of(&object.value)?, &document)? {

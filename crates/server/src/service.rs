@@ -84,7 +84,10 @@ impl Service for Api {
         let admission = self.gate.admit(head, applicant);
         // One that waits to be told has not sent its body.
         let refusal = match &admission {
-            Admission::Granted(_) if head.expects_continue => self.refuse_by_head(head),
+            // Whether a table is there is told to those alone who may use it.
+            Admission::Granted(_) if head.expects_continue && self.gate.lets_in(head) => {
+                self.refuse_by_head(head)
+            }
             _ => None,
         };
         refusal.map_or(admission, Admission::Refused)

@@ -125,6 +125,18 @@ impl Gate {
         }
     }
 
+    /// True if the caller is known to have the right that its route needs.
+    pub(crate) fn lets_in(&self, head: &Head<'_, '_>) -> bool {
+        let now_seconds = WallTime::now().unix_ms() / 1_000;
+        match self.accounts.verify(header_of(head, "authorization"), now_seconds) {
+            Verdict::Known(identity) => {
+                let need = Target::of(head.method, head.path, head.query).route.need;
+                need.lets_in(&identity, head.query)
+            }
+            Verdict::Denied | Verdict::Slow => false,
+        }
+    }
+
     /// Has a password verified before its request goes on.
     fn admit_later(
         &self,

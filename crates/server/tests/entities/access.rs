@@ -271,3 +271,22 @@ fn credentials_are_judged_by_the_head() {
         assert_eq!(&begin, b"HTTP/1.1 100");
     }
 }
+
+/// Who waited to be told was told of a wrong parameter where there was a table, and to go on where
+/// there was none.
+#[test]
+fn a_head_tells_nobody_which_tables_there_are() {
+    let (server, token) = guarded();
+    let mut client = server.client();
+    let writer = basic("writer", "writer");
+    assert_eq!(status(&mut client, "PUT", "/v0/tables/there", &writer), 201);
+    for table in ["there", "nowhere"] {
+        let head = format!(
+            "PUT /v0/entity?id=a&table={table}&ttl=x HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\
+             Authorization: Bearer {token}\r\nExpect: 100-continue\r\n\r\n"
+        );
+        let mut told = [0; 12];
+        server.sent(head.as_bytes()).socket.read_exact(&mut told).unwrap();
+        assert_eq!(&told, b"HTTP/1.1 100", "{table}");
+    }
+}
