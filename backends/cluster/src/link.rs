@@ -49,6 +49,8 @@ pub(crate) struct Link {
     /// Why the peer is taken for unreachable; nothing as long as that is not known.
     pub(crate) down: Option<String>,
     /// Times that the peer had called when the last attempt began.
+    pub(crate) calls_tried: u64,
+    /// The same of the last attempt that failed.
     pub(crate) calls_seen: u64,
     /// Attempts that failed, one after the other.
     pub(crate) failures: u32,
@@ -73,6 +75,7 @@ impl Link {
             stage: Stage::Absent { retry_at: now },
             channel: None,
             down: None,
+            calls_tried: 0,
             calls_seen: 0,
             failures: 0,
             out: Vec::new(),

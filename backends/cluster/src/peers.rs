@@ -183,7 +183,8 @@ impl<C> Peers<C> {
         Some(Failure::Unreachable { owner, reason })
     }
 
-    /// True if the node has called since the last attempt to connect to it began.
+    /// True if the node has called since the last attempt to connect to it that failed began. One
+    /// that a call began is not over yet, and what failed before says nothing of it.
     fn has_called(&self, link: &Link, node: usize) -> bool {
         self.cluster.board(node).calls() != link.calls_seen
     }
@@ -375,6 +376,7 @@ impl<C> Peers<C> {
         sink: &mut dyn FnMut(C, Outcome<'_>),
     ) {
         let Some(link) = &mut self.links[node] else { return };
+        link.calls_seen = link.calls_tried;
         let pause = RETRY_MAX.min(RETRY_FIRST * 2_u32.pow(link.failures.min(8)));
         link.failures += 1;
         let retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
@@ -490,7 +492,7 @@ impl<C> Peers<C> {
             if now < retry_at && calls == link.calls_seen {
                 continue;
             }
-            link.calls_seen = calls;
+            link.calls_tried = calls;
             let address = match self.cluster.distrust() {
                 Some(why) => Err(why.to_owned()),
                 None => self.cluster.address(node),

@@ -33,6 +33,6 @@ pub use run::{Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, REPORTED_VERSION, Scan, Source, Visitor, Write, WriteBatch,
-    WriteKind, WriteOptions, Written, visit_all,
+    WriteKind, WriteOptions, Written, unreadable, visit_all,
 };
 pub use statements::{Statement, Statements};

@@ -415,9 +415,14 @@ pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collect
     if source.may_read(found.as_ref().map_or(name, |collection| &collection.name)) {
         return Ok(found);
     }
+    Err(QueryError::new(number::FORBIDDEN, unreadable(name)))
+}
+
+/// The message about a collection that is kept from who asks for it by this name.
+#[must_use]
+pub fn unreadable(name: &str) -> String {
     let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
-    let message = format!("insufficient rights to read collection '{shown}'");
-    Err(QueryError::new(number::FORBIDDEN, message))
+    format!("insufficient rights to read collection '{shown}'")
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const DATABASES_MAX: usize = 1_000;
 /// Collections of all databases: each is in memory, and its metrics are.
 const COLLECTIONS_MAX: usize = 10_000;
 /// New indexes that wait for others to be filled: each holds a thread.
-const FILLS_WAITING_MAX: usize = 4;
+const FILLS_WAITING_MAX: usize = 16;
 /// The interval at which they look.
 const FILL_POLL: Duration = Duration::from_millis(20);
 

@@ -60,12 +60,13 @@ fn remove_expired_of(
             _ => break,
         }
     }
-    match remove_documents(documents, collection, index, &entries) {
-        // Documents with very many entries in other indexes are too many for one batch together.
-        Err(error) if !error.is_conflict() && entries.len() > 1 => {
-            remove_documents(documents, collection, index, &entries[..1])
+    let mut count = entries.len();
+    loop {
+        match remove_documents(documents, collection, index, &entries[..count]) {
+            // Documents with many entries in other indexes may be too many for one batch.
+            Err(error) if !error.is_conflict() && count > 1 => count /= 2,
+            removed => return removed,
         }
-        removed => removed,
     }
 }
 

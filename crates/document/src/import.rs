@@ -311,7 +311,9 @@ impl Import<'_> {
     /// Refuses more to be all or nothing than one transaction may take.
     fn check_size(&self) -> Result<()> {
         let is_large = self.places.len() * CHANGE_BYTES >= TRANSACTION_BYTES_MAX;
-        if self.options.complete && is_large {
+        // Of those that are there, any number may be left out.
+        let all_change = self.options.on_duplicate != OnDuplicate::Ignore;
+        if self.options.complete && all_change && is_large {
             return Err(too_large_for_one());
         }
         Ok(())

@@ -72,6 +72,14 @@ pub fn create_index_while(
     if !wanted.name.is_empty() {
         check_index_name(&wanted.name)?;
     }
+    let shape = collection.shape();
+    let mut known = shape.readable_indexes().map(|index| &index.definition);
+    let is_it = |index: &&IndexDefinition| {
+        index.is_same_as(&wanted) && (wanted.name.is_empty() || index.name == wanted.name)
+    };
+    if let Some(index) = known.find(is_it) {
+        return Ok((index.clone(), false));
+    }
     let _filling = documents.fill_turn(goes_on)?;
     let index = match announce(documents, collection, wanted)? {
         Announced::There(definition) => return Ok((definition, false)),

@@ -346,12 +346,29 @@ fn indexes_that_wait_are_few_and_end_when_they_are_told_to() {
         });
         begins.recv().unwrap();
         let told = || Err(ErrorNumber::QUERY_KILLED.into());
-        let index = persistent(&["m"], false, false);
-        let ended = create_index_while(documents, people, index, &told);
+        let index = |name: &str| persistent(&[name], false, false);
+        let ended = create_index_while(documents, people, index("m"), &told);
         assert_eq!(ended.unwrap_err().number, ErrorNumber::QUERY_KILLED);
+        let waiting: Vec<_> = (0..16)
+            .map(|number| {
+                let (asked, is_asked) = std::sync::mpsc::channel();
+                let name = format!("w{number}");
+                scope.spawn(move || {
+                    let asks = || {
+                        let _ = asked.send(());
+                        Ok(())
+                    };
+                    create_index_while(documents, people, index(&name), &asks).unwrap();
+                });
+                is_asked
+            })
+            .collect();
+        waiting.iter().for_each(|is_asked| is_asked.recv().unwrap());
+        let refused = create_index(documents, people, index("m"));
+        assert_eq!(refused.unwrap_err().number, ErrorNumber::QUEUE_FULL);
         drop(end);
     });
-    assert_eq!(people.shape().indexes.len(), 1);
+    assert_eq!(people.shape().indexes.len(), 17);
 }
 
 /// An import and the making of an index went on to their ends, whatever became of who asked.

@@ -195,15 +195,16 @@ impl LedgerScan {
             self.key.extend_from_slice(entry.key);
             self.next_from = Bound::Excluded(());
             // Versions of a key come from the oldest to the newest.
-            let mut is_there = false;
+            let (mut is_there, mut versions) = (false, 0_u32);
             while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {
                 if entry.sequence <= self.at_sequence {
                     *found = entry.to_found();
                     is_there = true;
                 }
+                versions += 1;
                 self.merge.advance()?;
-                self.pass()?;
             }
+            (1..versions).try_for_each(|_| self.pass())?;
             if is_there {
                 return Ok(true);
             }

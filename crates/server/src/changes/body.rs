@@ -13,7 +13,7 @@ use super::reader::Reader;
 use crate::entities::write_base64;
 use crate::log::Log;
 
-/// Steps over writes of others in one piece: some hundred thousand records.
+/// Steps over writes of others in one piece: some hundred thousand records, and 32 MiB.
 const STEPS_OVER_OTHERS_MAX: u32 = 32;
 /// The text of the end of a stream whose collection is gone or empty.
 const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no change of its \

@@ -332,7 +332,7 @@ impl DocumentApi {
         let reply = match handler {
             CollectionCall::Document if !call.is_array() => {
                 // What is parsed takes several times what came.
-                let _memory = memory.of_body(&call.body)?;
+                let _memory = memory.of_document(&call.body)?;
                 return document::answer(documents, acknowledgement, call, collection, timeline);
             }
             CollectionCall::Document | CollectionCall::Array => {

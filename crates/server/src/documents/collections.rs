@@ -290,7 +290,7 @@ pub(super) fn answer_databases(
             let body = call.object()?;
             let name = body.get("name").and_then(Value::as_str);
             let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
-            check_users(&body, caller)?;
+            check_users(&body, accounts, caller)?;
             documents.create_database(name)?;
             make_users(accounts, name, &body)?;
             Ok(success(201, json!({ "result": true })))

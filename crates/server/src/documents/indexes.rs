@@ -56,6 +56,7 @@ pub(super) fn answer_all(
                 | ErrorNumber::STORE_FULL
                 | ErrorNumber::READ_ONLY
                 | ErrorNumber::QUERY_KILLED
+                | ErrorNumber::QUEUE_FULL
                 | ErrorNumber::INTERNAL => error.into(),
                 _ => error_as(400, &error),
             }))

@@ -17,6 +17,9 @@ const MEMORY_BYTES_MIN: usize = 256 << 20;
 /// needed any more are gone: the packed document, and its bind variables apart.
 const PARSED_PER_BYTE: usize = 6;
 
+/// The same of the body of a document, which is packed alone.
+const PACKED_PER_BYTE: usize = 2;
+
 /// A body up to this size is parsed without a look at the memory for requests.
 const UNCOUNTED_BODY_BYTES: usize = 4 << 10;
 
@@ -52,6 +55,20 @@ impl RequestMemory {
             memory.take(body.len().saturating_mul(PARSED_PER_BYTE)).map_err(over_budget)?;
         }
         Ok(memory)
+    }
+
+    /// The memory for packing the document of a body, taken; none for a short one. The bound of one
+    /// query is not one of documents.
+    ///
+    /// # Errors
+    /// 32 if there is less.
+    pub(super) fn of_document(&self, body: &[u8]) -> Result<Option<Share>, DocumentError> {
+        if body.len() <= UNCOUNTED_BODY_BYTES {
+            return Ok(None);
+        }
+        let mut memory = self.budget.share(usize::MAX);
+        memory.take(body.len().saturating_mul(PACKED_PER_BYTE)).map_err(over_budget)?;
+        Ok(Some(memory))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pellucid_account::Timeline;
 use pellucid_aql::{
     Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
-    write_point,
+    unreadable, write_point,
 };
 use pellucid_clock::{Stopwatch, WallTime};
 use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
@@ -19,7 +19,9 @@ use pellucid_store::{Acknowledgement, ReadMode};
 use super::authorization::authorize;
 use super::call::Call;
 use super::completion::ReplyResult;
-use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
+use super::cursor::{
+    Cursor, ONE_BATCH_BYTES, RESULT_BEGIN, Rest, Streamed, end_result, running_error,
+};
 use super::cursors::{Cursors, uptime_ms};
 use super::encoding::Encoding;
 use super::memory::RequestMemory;
@@ -407,7 +409,11 @@ impl QueryRunner {
             database: context.database.name.clone(),
             owner: Owner::of(context.caller),
             collections: match &rest {
-                Rest::Ready { values, .. } if values.len() <= request.batch_size => Vec::new(),
+                Rest::Ready { values, bytes }
+                    if values.len() <= request.batch_size && *bytes <= ONE_BATCH_BYTES =>
+                {
+                    Vec::new()
+                }
                 _ => plan.collections().map(|(name, _)| name.to_owned()).collect(),
             },
             text: if request.is_stream { request.query.clone() } else { String::new() },
@@ -560,6 +566,11 @@ fn check_rights(plan: &Plan, context: Context<'_>) -> Result<(), DocumentError> 
     for (collection, writes) in plan.collections() {
         let needed = if writes { Right::Write } else { Right::Read };
         let scope = Scope::Collection(&context.database.name, collection);
+        if !context.caller.may(scope, Right::Read) {
+            // As a plan that is made anew would be refused.
+            let what = format!("AQL: {} (while parsing)", unreadable(collection));
+            return Err(DocumentError::new(ErrorNumber::FORBIDDEN, what));
+        }
         if !context.caller.may(scope, needed) {
             return Err(ErrorNumber::FORBIDDEN.into());
         }

@@ -99,10 +99,12 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
 /// them passwords.
 pub(super) fn check_users(
     body: &Map<String, Value>,
+    accounts: &Accounts,
     caller: &Identity,
 ) -> Result<(), DocumentError> {
     let users = users_in(body)?;
-    if !users.is_empty() && !caller.may_set_passwords() {
+    let are_new = users.iter().any(|(name, _)| accounts.account(name).is_none());
+    if are_new && accounts.is_enforced() && !caller.may_set_passwords() {
         let message = "a token does not make accounts with rights: log in with name and password \
                        (Basic)";
         return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
@@ -187,7 +189,7 @@ fn given<'b>(body: &'b Map<String, Value>, field: &str) -> Option<&'b Value> {
 /// The password of a body, if it has one.
 ///
 /// # Errors
-/// If it is no text: as none, it would be the empty one.
+/// If it is no text.
 fn password_in(body: &Map<String, Value>) -> Result<Option<&str>, AccessError> {
     match given(body, "passwd").or_else(|| given(body, "password")) {
         None => Ok(None),

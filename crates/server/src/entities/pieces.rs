@@ -169,9 +169,6 @@ impl RangeWalk<'_> {
         let mut body = self.begin(log, mode)?;
         let mut piece = Vec::new();
         let filled = body.try_fill(&mut piece)?;
-        if let StoreEntries::Range(scan) = body.entries() {
-            scan.set_mode(ReadMode::MayBlock);
-        }
         Ok(FirstPiece { piece, filled, body })
     }
 
@@ -185,9 +182,9 @@ impl RangeWalk<'_> {
             let first = self.first_piece(log, mode);
             let is_here = match (&self.asked, &first) {
                 (_, Err(StoreError::NotInMemory)) => false,
-                // Later pieces may wait, and are of the same moment.
-                (Asked::Keys(_), Ok(first)) => first.filled == Filled::Last,
-                _ => true,
+                // Later pieces may wait: a thread that may makes them from the beginning.
+                (_, Ok(first)) => first.filled == Filled::Last,
+                (_, Err(_)) => true,
             };
             made = Some(first);
             is_here

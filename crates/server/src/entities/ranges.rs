@@ -202,10 +202,6 @@ impl<E: Entries> RangeBody<E> {
     pub(crate) fn form(&self) -> Form {
         self.form
     }
-
-    pub(crate) fn entries(&mut self) -> &mut E {
-        &mut self.entries
-    }
 }
 
 impl<E: Entries> BodySource for RangeBody<E> {

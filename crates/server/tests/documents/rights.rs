@@ -129,7 +129,13 @@ fn a_query_tells_nobody_which_collections_are_kept_from_him() {
         assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the change is not noticed");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    // A plan that somebody else has made already is refused in the same words.
+    assert_eq!(
+        ask(&mut client, "cursor", "root", "FOR d IN secret RETURN 1", &json!({})).status,
+        201
+    );
     for query in [
+        "FOR d IN NAME RETURN 1",
         "FOR d IN @@c RETURN d",
         "RETURN LENGTH(NAME)",
         "RETURN NAME",
@@ -367,7 +373,7 @@ fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
     drop(server);
 }
 
-/// Who had the right to the database made what he had none to, and learned whether it was there.
+/// The right to the database was enough, and it was told whether there was one of the name.
 #[test]
 fn a_collection_is_made_by_who_has_the_right_to_its_name() {
     let (_server, mut client) = guarded();

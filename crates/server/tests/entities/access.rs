@@ -272,8 +272,8 @@ fn credentials_are_judged_by_the_head() {
     }
 }
 
-/// Who waited to be told was told of a wrong parameter where there was a table, and to go on where
-/// there was none.
+/// A client that waited to go on was told of a wrong parameter where there was a table, and to go
+/// on where there was none.
 #[test]
 fn a_head_tells_nobody_which_tables_there_are() {
     let (server, token) = guarded();
