@@ -12,7 +12,8 @@ pub enum ReadMode {
     #[default]
     MayBlock,
     /// It ends where it would have to wait: with [`Read::NotInMemory`] for one key, with
-    /// [`crate::Error::NotInMemory`] for snapshots and scans, and these as [`ReadMode::Brief`] does.
+    /// [`crate::Error::NotInMemory`] for snapshots and scans; these as with [`ReadMode::Brief`],
+    /// too.
     InMemory,
     /// It waits, and a scan ends with [`crate::Error::NotInMemory`] where it would pass over many
     /// entries that are deleted or too new: for threads that serve others, while reads are quick.
