@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use pellucid_aql::{Execution, Plan, Statement, Stats, Warning};
 use pellucid_document::{QueryData, StoreAccount};
 use pellucid_value::{Number, Ref, json};
 use serde_json::{Map, Value as Json};
 
 use super::running::stopwatch;
+use crate::access::Identity;
 
 /// The largest whole number that every double below it holds exactly.
 const WHOLE_DOUBLE_MAX: f64 = 9_007_199_254_740_992.0;
@@ -19,6 +21,9 @@ pub(super) struct PlannedQuery {
     pub(super) plan: Arc<Plan>,
     pub(super) data: Arc<QueryData>,
     pub(super) statement: Arc<Statement>,
+    /// The caller by whose rights the data is read; that of a streamed result is the one who asks
+    /// for the batch.
+    pub(super) caller: Arc<ArcSwap<Identity>>,
     /// The detail of the profile that is asked for; none for zero.
     pub(super) profile: i64,
     pub(super) times: Times,

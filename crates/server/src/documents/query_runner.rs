@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwap;
 use pellucid_account::Timeline;
 use pellucid_aql::{
     Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
@@ -327,7 +328,8 @@ impl QueryRunner {
         };
         timeline.lap(QUERY_PARSE);
         let (statement, parsed_ns) = (statement?, elapsed_ns());
-        let data = Arc::new(self.data(context, mode, timeline));
+        let caller = Arc::new(ArcSwap::from_pointee(context.caller.clone()));
+        let data = Arc::new(self.data(context, &caller, mode, timeline));
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let plan = match mode {
             Mode::Light(_) => statement.light(binds, &*data).ok_or(QueryError::NotLight),
@@ -342,17 +344,23 @@ impl QueryRunner {
             planning_ns: elapsed_ns() - parsed_ns,
             instantiating_ns: 0,
         };
-        Ok(PlannedQuery { plan, data, statement, profile: request.profile, times })
+        Ok(PlannedQuery { plan, data, statement, caller, profile: request.profile, times })
     }
 
     /// The data of a query.
-    fn data(&self, context: Context<'_>, mode: Mode, timeline: &Timeline) -> QueryData {
+    fn data(
+        &self,
+        context: Context<'_>,
+        caller: &Arc<ArcSwap<Identity>>,
+        mode: Mode,
+        timeline: &Timeline,
+    ) -> QueryData {
         let data = QueryData::new(&self.documents, context.database, self.acknowledgement);
         if let Mode::Light(reads) = mode {
             return data.light(reads);
         }
         data.with_rest(Arc::clone(&self.resting))
-            .with_rights(rights_of(context))
+            .with_rights(rights_of(context, caller))
             .with_reported_version(&self.settings.reported_version)
             .with_account(timeline)
     }
@@ -446,6 +454,9 @@ impl QueryRunner {
         if let Err(error) = cursor.collections.iter().try_for_each(may_read) {
             self.cursors.forget(cursor.id);
             return Err(error);
+        }
+        if let Rest::Stream(streamed) = &cursor.rest {
+            streamed.query.caller.store(Arc::new(caller.clone()));
         }
         if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
             control.runs(listed.running());
@@ -551,13 +562,13 @@ impl QueryRunner {
 
 /// The collections that a query may read that only its values name; none where its caller may read
 /// all.
-fn rights_of(context: Context<'_>) -> Option<MayRead> {
+fn rights_of(context: Context<'_>, caller: &Arc<ArcSwap<Identity>>) -> Option<MayRead> {
     if matches!(context.caller, Identity::Anybody | Identity::Superuser) {
         return None;
     }
-    let (caller, database) = (context.caller.clone(), Arc::clone(context.database));
+    let (caller, database) = (Arc::clone(caller), Arc::clone(context.database));
     Some(Box::new(move |collection: &str| {
-        caller.may(Scope::Collection(&database.name, collection), Right::Read)
+        caller.load().may(Scope::Collection(&database.name, collection), Right::Read)
     }))
 }
 

@@ -400,12 +400,19 @@ fn a_cursor_is_read_by_who_may_still_read() {
         assert_eq!(call_as(&mut client, "guest", ("POST", &path), "").status, 200);
         path
     });
+    // This one names the collection by a value alone.
+    let query = "FOR i IN 1..3 RETURN DOCUMENT('open/k').n";
+    let body = json!({"query": query, "batchSize": 1, "options": {"stream": true}});
+    let first = call_as(&mut client, "guest", ("POST", "/_api/cursor"), &body.to_string()).json();
+    let by_value = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
     change_grant(server.data(), "guest", "database/d/open", Right::None);
     let begun = std::time::Instant::now();
     while call_as(&mut client, "guest", ("GET", "/_api/document/open/k"), "").status != 403 {
         assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the change is not noticed");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    let refused = call_as(&mut client, "guest", ("POST", &by_value), "");
+    assert_eq!(refused.status, 403, "{}", refused.text());
     for path in cursors {
         let refused = call_as(&mut client, "guest", ("POST", &path), "");
         assert_eq!(refused.status, 403, "{}", refused.text());
