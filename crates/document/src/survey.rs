@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::collection::Shape;
 use crate::documents::Documents;
-use crate::error::Result;
+use crate::error::{GoesOn, Result};
 use crate::stored::is_system_attribute;
 
 /// Sizes of a collection.
@@ -18,39 +18,58 @@ pub struct Sizes {
     pub index_bytes: u64,
 }
 
-/// Calls `visit` with each document's key and what is stored, in the order of keys.
+/// Entries between two questions whether a walk goes on.
+const ENTRIES_AT_ONCE: usize = 1_000;
+
+/// Calls `visit` with each document's key and what is stored, in the order of keys, as long as
+/// `goes_on` says, which is asked now and then.
 ///
 /// # Errors
-/// Errors of the store and of `visit`.
+/// Errors of the store and of `visit`, and what `goes_on` says.
 pub fn for_each(
     documents: &Documents,
     shape: &Shape,
+    goes_on: GoesOn<'_>,
     mut visit: impl FnMut(&[u8], &Object) -> Result<()>,
 ) -> Result<()> {
     let prefix = &shape.documents_prefix;
     let mut scan = documents.storage().scan(prefix, prefix)?;
-    while let Some((key, object)) = scan.next()? {
+    for count in 1_usize.. {
+        let Some((key, object)) = scan.next()? else { break };
         visit(&key[prefix.len()..], &object)?;
+        if count.is_multiple_of(ENTRIES_AT_ONCE) {
+            goes_on()?;
+        }
     }
     Ok(())
 }
 
-/// Adds up the sizes of a collection.
+/// Adds up the sizes of a collection, as long as `goes_on` says. No value is read for it.
 ///
 /// # Errors
-/// Errors of the store.
-pub fn sizes(documents: &Documents, shape: &Shape) -> Result<Sizes> {
+/// Errors of the store, and what `goes_on` says.
+pub fn sizes(documents: &Documents, shape: &Shape, goes_on: GoesOn<'_>) -> Result<Sizes> {
     let mut sizes = Sizes::default();
-    for_each(documents, shape, |key, object| {
-        sizes.document_bytes += object.head.value_length;
-        sizes.index_bytes += key.len() as u64;
+    let walk = |prefix: &[u8], visit: &mut dyn FnMut(u64, u64)| -> Result<()> {
+        let mut scan = documents.storage().scan(prefix, prefix)?;
+        for count in 1_usize.. {
+            let Some((key, head)) = scan.next_head()? else { break };
+            visit(key.len() as u64, head.value_length);
+            if count.is_multiple_of(ENTRIES_AT_ONCE) {
+                goes_on()?;
+            }
+        }
         Ok(())
+    };
+    let prefix = &shape.documents_prefix;
+    walk(prefix, &mut |key_bytes, value_bytes| {
+        sizes.document_bytes += value_bytes;
+        sizes.index_bytes += key_bytes - prefix.len() as u64;
     })?;
     for index in shape.readable_indexes() {
-        let mut scan = documents.storage().scan(&index.prefix, &index.prefix)?;
-        while let Some((key, object)) = scan.next()? {
-            sizes.index_bytes += key.len() as u64 + object.head.value_length;
-        }
+        walk(&index.prefix, &mut |key_bytes, value_bytes| {
+            sizes.index_bytes += key_bytes + value_bytes;
+        })?;
     }
     Ok(sizes)
 }

@@ -169,7 +169,7 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     let shape = collection.shape();
     let mut model = Model::new();
     let mut expected = BTreeMap::new();
-    let each = for_each(documents, &shape, |key, object| {
+    let each = for_each(documents, &shape, &|| Ok(()), |key, object| {
         let key = String::from_utf8(key.to_vec()).unwrap();
         let document = crate::document_of(&shape, object)?;
         let document = packed::open(&document).unwrap();

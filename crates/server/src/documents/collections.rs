@@ -101,7 +101,7 @@ pub(super) fn view(
         "revision" => fields["revision"] = json!(revision_of(collection)),
         "figures" => {
             fields["count"] = json!(collection.count());
-            fields["figures"] = figures(documents, collection)?;
+            fields["figures"] = figures(documents, call, collection)?;
             if call.is_set("details")? {
                 // Entries of other indexes are not counted.
                 let count = collection.count();
@@ -111,12 +111,7 @@ pub(super) fn view(
         }
         "checksum" => {
             fields["revision"] = json!(revision_of(collection));
-            let checksum = checksum(
-                documents,
-                collection,
-                call.is_set("withRevisions")?,
-                call.is_set("withData")?,
-            )?;
+            let checksum = checksum(documents, call, collection)?;
             fields["checksum"] = json!(checksum.to_string());
         }
         _ => {}
@@ -225,9 +220,13 @@ fn properties(documents: &Documents, collection: &Collection) -> Value {
     fields
 }
 
-fn figures(documents: &Documents, collection: &Arc<Collection>) -> Result<Value, DocumentError> {
+fn figures(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Arc<Collection>,
+) -> Result<Value, DocumentError> {
     let shape = collection.shape();
-    let sizes = pellucid_document::sizes(documents, &shape)?;
+    let sizes = pellucid_document::sizes(documents, &shape, &|| call.check())?;
     Ok(json!({
         "indexes": {
             "count": 1 + shape.readable_indexes().count(),
@@ -243,13 +242,13 @@ fn figures(documents: &Documents, collection: &Arc<Collection>) -> Result<Value,
 /// A sum over all documents in which their order does not matter; zero if there are none.
 fn checksum(
     documents: &Documents,
+    call: &Call<'_>,
     collection: &Collection,
-    with_revisions: bool,
-    with_data: bool,
 ) -> Result<u64, DocumentError> {
+    let (with_revisions, with_data) = (call.is_set("withRevisions")?, call.is_set("withData")?);
     let shape = collection.shape();
     let mut checksum = 0;
-    pellucid_document::for_each(documents, &shape, |key, object| {
+    pellucid_document::for_each(documents, &shape, &|| call.check(), |key, object| {
         let mut one = pellucid_document::hash(key);
         if with_revisions {
             one = one.wrapping_add(object.head.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15));
