@@ -54,6 +54,7 @@ fn world() -> Arc<Documents> {
     let options = ImportOptions {
         form: ImportForm::Array,
         on_duplicate: OnDuplicate::Error,
+        overwrite: false,
         complete: true,
         details: false,
         from_prefix: None,
