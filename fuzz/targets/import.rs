@@ -50,6 +50,7 @@ fn options(choice: u8) -> ImportOptions {
             2 => OnDuplicate::Replace,
             _ => OnDuplicate::Ignore,
         },
+        overwrite: false,
         complete: choice & 16 != 0,
         details: true,
         from_prefix: (choice & 32 != 0).then(|| "p".to_owned()),
@@ -81,7 +82,7 @@ fuzz_target!(|data: &[u8]| {
         );
         let shape = collection.shape();
         let mut count = 0;
-        let each = for_each(documents, &shape, |key, object| {
+        let each = for_each(documents, &shape, &|| Ok(()), |key, object| {
             count += 1;
             let document = document_of(&shape, object)?;
             assert_eq!(packed::check(&document), Ok(()));
