@@ -34,6 +34,14 @@ impl TestStore {
         }
     }
 
+    /// The status of changes for who may read them: RocksDB tells none.
+    pub(crate) fn status_of_changes(self) -> u16 {
+        match self {
+            TestStore::Embedded => 200,
+            TestStore::Rocks => 501,
+        }
+    }
+
     /// Puts a server on a store of this kind, with the limits that its options have for the
     /// embedded one.
     pub(crate) fn choose(self, options: &mut ServerOptions) {
