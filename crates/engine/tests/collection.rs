@@ -36,6 +36,20 @@ fn key(number: u32) -> Vec<u8> {
     format!("key {number:04}").into_bytes()
 }
 
+/// A store whose 40 keys were put four times.
+fn overwritten() -> (SimulatedFileSystem, Engine, TableId) {
+    let files = SimulatedFileSystem::new();
+    let engine = Engine::open(STORE, tiny(&files)).unwrap();
+    let table = engine.table("t").unwrap();
+    for round in 0..4_u8 {
+        for number in 0..40 {
+            put(&engine, table, &key(number), &[round; 100]).unwrap();
+        }
+    }
+    settle(&engine);
+    (files, engine, table)
+}
+
 fn settle(engine: &Engine) {
     engine.flush().unwrap();
     engine.compact().unwrap();
@@ -523,15 +537,7 @@ fn a_collection_may_be_cut_short_anywhere() {
 
 #[test]
 fn a_full_disk_leaves_everything_as_it_was() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
-    for round in 0..4_u8 {
-        for number in 0..40 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
-    }
-    settle(&engine);
+    let (files, engine, table) = overwritten();
     let before = engine.stats();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes() + 200), ..Faults::default() });
     assert!(engine.collect().is_err_and(|error| is_full(&error)));
@@ -544,15 +550,7 @@ fn a_full_disk_leaves_everything_as_it_was() {
 
 #[test]
 fn a_damaged_record_is_not_copied_and_stops_nothing_else() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
-    for round in 0..4_u8 {
-        for number in 0..40 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
-    }
-    settle(&engine);
+    let (files, engine, table) = overwritten();
     let first = list(&files, "journal").remove(0);
     let path = Path::new(STORE).join("journal").join(first);
     files.flip_bits(&path, 200, 4).unwrap();
@@ -569,15 +567,7 @@ fn a_damaged_record_is_not_copied_and_stops_nothing_else() {
 /// The same run was picked again and again.
 #[test]
 fn a_run_that_a_damaged_table_judges_is_set_aside() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
-    for round in 0..4_u8 {
-        for number in 0..40 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
-    }
-    settle(&engine);
+    let (files, engine, _) = overwritten();
     let damaged = list(&files, "ledger").remove(0);
     let path = Path::new(STORE).join("ledger").join(damaged);
     for offset in 0..files.read(&path).unwrap().len() as u64 / 2 {

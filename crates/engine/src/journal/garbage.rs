@@ -348,9 +348,9 @@ impl Garbage {
         books.watched = None;
         if let Error::Corruption { path, .. } = error {
             // Collecting it again and again would not cure it.
-            let is_damaged = |segment: &&Arc<Segment>| segment.shared.path == *path;
-            let is_in_table = !run.segments.iter().any(|segment| is_damaged(&segment));
-            let damaged = run.segments.iter().filter(|segment| is_in_table || is_damaged(segment));
+            let is_damaged = |segment: &Arc<Segment>| segment.shared.path == *path;
+            let is_in_table = !run.segments.iter().any(is_damaged);
+            let damaged = run.segments.iter().filter(|one| is_in_table || is_damaged(one));
             let numbers = damaged.map(|segment| segment.shared.number);
             books.damaged.extend(numbers.map(|number| (number, error.to_string())));
         }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
 
-/// Entries that a scan passes over on a thread that serves others: some tenths of a millisecond.
+/// Entries that a scan passes over on a thread that serves others.
 const PASSED_MAX: u32 = 5_000;
 
 /// A scan over a range. It holds the version of the tree that it began with, so flushes and merges

@@ -319,8 +319,8 @@ impl State {
             Proof::Password => current.is_as(record),
             Proof::WebToken(until) => current.is_as(record) && until > now,
             Proof::Token(id) => {
-                let is_it = |token: &&TokenRecord| token.id == id && token.is_valid_at(now);
-                current.is(record) && current.tokens().iter().any(|token| is_it(&token))
+                let is_it = |token: &TokenRecord| token.id == id && token.is_valid_at(now);
+                current.is(record) && current.tokens().iter().any(is_it)
             }
         };
         is_good.then_some(current)
@@ -471,7 +471,7 @@ mod tests {
         assert!(matches!(accounts.verify(Some(&later), now), Verdict::Known(_)));
     }
 
-    /// Other servers may share the secret: whoever was given a token here was `root` there.
+    /// A token of an open server was good at every server with the same secret, for `root` too.
     #[test]
     fn a_server_that_asks_nobody_gives_tokens_that_are_good_for_nothing() {
         let [open, guarded] = [(); 2].map(|()| TempDir::new().unwrap());
@@ -487,7 +487,7 @@ mod tests {
         assert!(matches!(accounts.verify(Some(&web(&at_open, "ada", now)), now), Verdict::Denied));
     }
 
-    /// Streams went on whatever became of who had asked for them.
+    /// Streams outlived the rights, the token and the account of their caller.
     #[test]
     fn a_caller_is_looked_at_again_as_he_is_now() {
         let folder = TempDir::new().unwrap();

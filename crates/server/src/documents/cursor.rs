@@ -14,10 +14,6 @@ use super::running::Listed;
 /// Bytes from which on nothing is added to a batch, however many values were asked for: 16 MiB.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a kept result that is one batch for sure: as JSON, values take six times as many at
-/// most.
-pub(super) const ONE_BATCH_BYTES: usize = BATCH_BYTES_MAX / 8;
-
 /// The memory of a cursor beside its result.
 const CURSOR_BYTES: usize = 1 << 10;
 

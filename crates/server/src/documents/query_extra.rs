@@ -22,8 +22,8 @@ pub(super) struct PlannedQuery {
     pub(super) data: Arc<QueryData>,
     pub(super) statement: Arc<Statement>,
     /// The caller by whose rights the data is read; that of a streamed result is the one who asks
-    /// for the batch.
-    pub(super) caller: Arc<ArcSwap<Identity>>,
+    /// for the batch. None for what is answered on an event loop, by a plan that was judged.
+    pub(super) caller: Option<Arc<ArcSwap<Identity>>>,
     /// The detail of the profile that is asked for; none for zero.
     pub(super) profile: i64,
     pub(super) times: Times,

@@ -20,9 +20,7 @@ use pellucid_store::{Acknowledgement, ReadMode};
 use super::authorization::authorize;
 use super::call::Call;
 use super::completion::ReplyResult;
-use super::cursor::{
-    Cursor, ONE_BATCH_BYTES, RESULT_BEGIN, Rest, Streamed, end_result, running_error,
-};
+use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
 use super::cursors::{Cursors, uptime_ms};
 use super::encoding::Encoding;
 use super::memory::RequestMemory;
@@ -328,8 +326,10 @@ impl QueryRunner {
         };
         timeline.lap(QUERY_PARSE);
         let (statement, parsed_ns) = (statement?, elapsed_ns());
-        let caller = Arc::new(ArcSwap::from_pointee(context.caller.clone()));
-        let data = Arc::new(self.data(context, &caller, mode, timeline));
+        let is_light = matches!(mode, Mode::Light(_));
+        let caller = || Arc::new(ArcSwap::from_pointee(context.caller.clone()));
+        let caller = (!is_light).then(caller);
+        let data = Arc::new(self.data(context, caller.as_ref(), mode, timeline));
         let source: Arc<dyn Source> = Arc::clone(&data) as Arc<dyn Source>;
         let plan = match mode {
             Mode::Light(_) => statement.light(binds, &*data).ok_or(QueryError::NotLight),
@@ -351,7 +351,7 @@ impl QueryRunner {
     fn data(
         &self,
         context: Context<'_>,
-        caller: &Arc<ArcSwap<Identity>>,
+        caller: Option<&Arc<ArcSwap<Identity>>>,
         mode: Mode,
         timeline: &Timeline,
     ) -> QueryData {
@@ -360,7 +360,7 @@ impl QueryRunner {
             return data.light(reads);
         }
         data.with_rest(Arc::clone(&self.resting))
-            .with_rights(rights_of(context, caller))
+            .with_rights(caller.and_then(|caller| rights_of(context, caller)))
             .with_reported_version(&self.settings.reported_version)
             .with_account(timeline)
     }
@@ -416,14 +416,7 @@ impl QueryRunner {
             id: 0,
             database: context.database.name.clone(),
             owner: Owner::of(context.caller),
-            collections: match &rest {
-                Rest::Ready { values, bytes }
-                    if values.len() <= request.batch_size && *bytes <= ONE_BATCH_BYTES =>
-                {
-                    Vec::new()
-                }
-                _ => plan.collections().map(|(name, _)| name.to_owned()).collect(),
-            },
+            collections: plan.collections().map(|(name, _)| name.to_owned()).collect(),
             text: if request.is_stream { request.query.clone() } else { String::new() },
             rest,
             batch_size: request.batch_size,
@@ -455,8 +448,10 @@ impl QueryRunner {
             self.cursors.forget(cursor.id);
             return Err(error);
         }
-        if let Rest::Stream(streamed) = &cursor.rest {
-            streamed.query.caller.store(Arc::new(caller.clone()));
+        if let Rest::Stream(streamed) = &cursor.rest
+            && let Some(by_whose_rights) = &streamed.query.caller
+        {
+            by_whose_rights.store(Arc::new(caller.clone()));
         }
         if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
             control.runs(listed.running());

@@ -1,8 +1,11 @@
 //! Accounts for tests of who may do what.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pellucid_server::access::{AccountFile, AccountRecord, Right};
+
+use super::{Running, basic};
 
 /// An account without a password.
 pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord {
@@ -27,11 +30,18 @@ pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> 
     enter(data, account)
 }
 
-/// Changes a right of an account; the server notices within a second.
-pub(crate) fn change_grant(data: &Path, name: &str, scope: &str, right: Right) {
-    let changed = AccountFile::new(data).change(|list| {
-        list.account(name)?.grants.set(scope, right).unwrap();
+/// Takes a right from an account, and waits until the server has noticed: until it refuses the
+/// account `target`.
+pub(crate) fn take_right(server: &Running, name: &str, scope: &str, target: &str) {
+    let changed = AccountFile::new(server.data()).change(|list| {
+        list.account(name)?.grants.set(scope, Right::None).unwrap();
         Ok(())
     });
     changed.unwrap();
+    let (mut client, begun) = (server.client(), Instant::now());
+    let headers = [("Authorization", &*basic(name, name))];
+    while client.call("GET", target, &headers, "").status != 403 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the change is not noticed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

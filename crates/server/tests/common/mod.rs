@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub(crate) use accounts::{account_of, add_account, change_grant, enter};
+pub(crate) use accounts::{account_of, add_account, enter, take_right};
 pub(crate) use client::{Answer, Client, basic, encode, entity, number, request, unix_seconds};
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};

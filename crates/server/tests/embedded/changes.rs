@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, Running, add_account, basic, change_grant, entity, request, start, start_with,
+    Answer, Client, Running, add_account, basic, entity, request, start, start_with, take_right,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -237,12 +237,7 @@ fn a_stream_ends_with_the_right_to_it() {
     assert_eq!(client.call("PUT", &entity("a"), &root, "1").status, 201);
     let mut stream = Stream::open(&server, "/v0/changes?since=0&follow=true", &reader);
     assert!(stream.next().unwrap().contains("\"sequence\""));
-    change_grant(server.data(), "reader", "table/entities", Right::None);
-    let begun = Instant::now();
-    while client.call("GET", &entity("a"), &reader, "").status != 403 {
-        assert!(begun.elapsed() < SOON, "the change is not noticed");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    take_right(&server, "reader", "table/entities", &entity("a"));
     assert_eq!(client.call("PUT", &entity("b"), &root, "2").status, 201);
     let last = stream.next().unwrap();
     assert!(last.contains("may not read it any more"), "{last}");
