@@ -54,8 +54,8 @@ impl Versions {
         Drawn { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
     }
 
-    /// Notes that the ring has written by the time that it is now: what is drawn from here on comes
-    /// after that, whatever becomes of the clock.
+    /// Raises the last time to the present one: later versions come after a write that the ring has
+    /// just stamped by its own clock, also if ours is set back.
     pub(crate) fn see(&self) {
         self.last_us.fetch_max(now_us(), Ordering::AcqRel);
     }

@@ -174,8 +174,8 @@ pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
-    /// True if who asks the query may read the collection of that name. Those of its text stand in
-    /// the plan, too, which is for its caller to look at where it is kept.
+    /// True if the caller may read the collection of that name. A plan that is kept for other callers
+    /// has the names of its collections, to be judged for each of them.
     fn may_read(&self, _collection: &str) -> bool {
         true
     }
@@ -407,9 +407,8 @@ pub struct Written {
     pub is_ignored: bool,
 }
 
-/// The collection of that name or number, if there is one. Whether there is one that is kept from
-/// who asks stays untold: its name is judged where it is found, and otherwise that which is asked
-/// for.
+/// The collection of that name or number, if there is one. A forbidden collection and an absent one
+/// of a forbidden name give the same error.
 pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collection>> {
     let found = source.collection(name);
     if source.may_read(found.as_ref().map_or(name, |collection| &collection.name)) {
@@ -418,7 +417,7 @@ pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collect
     Err(QueryError::new(number::FORBIDDEN, unreadable(name)))
 }
 
-/// The message about a collection that is kept from who asks for it by this name.
+/// The text of the error for a collection that the caller may not read.
 #[must_use]
 pub fn unreadable(name: &str) -> String {
     let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();

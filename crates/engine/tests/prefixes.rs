@@ -150,7 +150,7 @@ fn there_are_no_more_rules_than_an_entry_can_look_through() {
     assert!(error.to_string().contains("prefix_rules"), "{error}");
 }
 
-/// A range over what was deleted held up its event loop for as long as there was any of it.
+/// A range over deleted keys held up its event loop until it had passed over all of them.
 #[test]
 fn a_brief_scan_passes_over_few_deleted_keys() {
     let files = SimulatedFileSystem::new();

@@ -81,7 +81,7 @@ pub(crate) enum Outcome {
     TimedOut = 9,
 }
 
-/// Refuses what is no name of an operation.
+/// Refuses an unknown name of an operation.
 pub(crate) fn check_operation(name: &str) -> Result<(), String> {
     match NAMES.operations.contains(&name) {
         true => Ok(()),

@@ -43,7 +43,7 @@ pub struct AccountRecord {
     /// Notes of clients; the server does not look at them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     extra: Map<String, Value>,
-    /// A number by which it differs from another one that had its name before.
+    /// A random number, which an earlier account of the same name does not have.
     #[serde(default)]
     number: u64,
     /// The time from which on its password is what it is, in seconds since the Unix epoch: web
@@ -83,12 +83,12 @@ impl AccountRecord {
         })
     }
 
-    /// It is the same account as `other`, with the same password.
+    /// True for the same account as `other` with the same password.
     pub(crate) fn is_as(&self, other: &AccountRecord) -> bool {
         self.is(other) && self.password_since == other.password_since
     }
 
-    /// It is the same account as `other`, whatever became of it.
+    /// True for the same account as `other`, also with another password or other rights.
     pub(crate) fn is(&self, other: &AccountRecord) -> bool {
         self.name == other.name && self.number == other.number
     }

@@ -224,7 +224,7 @@ pub(crate) fn flag_in(
     }
 }
 
-/// The error for a member that is not what it has to be.
+/// The error for a malformed member of a body.
 pub(crate) fn bad_parameter(what: &str) -> DocumentError {
     DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
 }

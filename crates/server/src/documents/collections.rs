@@ -35,7 +35,7 @@ pub(super) fn list(
     Ok(success(200, json!({ "result": list })))
 }
 
-/// Makes a collection, if the caller has the right to what has its name.
+/// Makes a collection, if the caller may write to one of its name.
 pub(super) fn create(
     documents: &Documents,
     call: &Call<'_>,
@@ -270,7 +270,7 @@ pub(super) fn answer_databases(
     call: &Call<'_>,
     caller: &Identity,
 ) -> ReplyResult {
-    // That it is not there is told first, to those alone who might use it.
+    // A missing database is an error for callers with a right to it; others cannot tell it apart.
     if caller.may(Scope::Database(call.database()), Right::Read) {
         documents.database(call.database())?;
     }

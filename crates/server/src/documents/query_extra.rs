@@ -21,8 +21,8 @@ pub(super) struct PlannedQuery {
     pub(super) plan: Arc<Plan>,
     pub(super) data: Arc<QueryData>,
     pub(super) statement: Arc<Statement>,
-    /// The caller by whose rights the data is read; that of a streamed result is the one who asks
-    /// for the batch. None for what is answered on an event loop, by a plan that was judged.
+    /// The caller by whose rights the data is read: for a streamed result, that of the last batch.
+    /// None on event loops, where the plan alone is judged.
     pub(super) caller: Option<Arc<ArcSwap<Identity>>>,
     /// The detail of the profile that is asked for; none for zero.
     pub(super) profile: i64,

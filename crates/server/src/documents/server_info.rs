@@ -62,7 +62,7 @@ pub(super) fn admin(
                 let message = "the queue is three quarters full";
                 return Err(DocumentError::new(ErrorNumber(503), message));
             }
-            // Who else serves them is told to accounts alone.
+            // The page is open to everybody: the address of the other server is not told.
             documents.check_served().map_err(|_| {
                 let message = "the documents of the store are not served here, or not yet";
                 DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message)

@@ -20,9 +20,9 @@ pub(super) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
 /// A parameter that tells routes of one path apart.
 #[derive(Clone, Copy)]
 pub(crate) enum Distinction {
-    /// It is there, with or without a value.
+    /// A parameter that is present, with or without a value.
     Given(&'static str),
-    /// It is there, and no word for false; the handler refuses what is no word for true.
+    /// A flag that is present and not false; the handler refuses a word that is neither.
     Set(&'static str),
 }
 
