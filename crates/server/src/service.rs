@@ -84,7 +84,7 @@ impl Service for Api {
         let admission = self.gate.admit(head, applicant);
         // One that waits to be told has not sent its body.
         let refusal = match &admission {
-            // A caller without the right is not judged by the head: it would tell which tables exist.
+            // Without the right, the head is not judged: it would tell which tables exist.
             Admission::Granted(_) if head.expects_continue && self.gate.lets_in(head) => {
                 self.refuse_by_head(head)
             }
