@@ -174,8 +174,8 @@ pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
-    /// True if the caller may read the collection of that name. A plan that is kept for other callers
-    /// has the names of its collections, to be judged for each of them.
+    /// True if the caller may read the collection of that name. A plan that is kept for other
+    /// callers has the names of its collections, to be judged for each of them.
     fn may_read(&self, _collection: &str) -> bool {
         true
     }
