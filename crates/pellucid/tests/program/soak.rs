@@ -1,6 +1,6 @@
 //! The built server under mixed load for as long as wanted: writes that expire, ranges that are
-//! held open, batches, backups, merges and a follower beside each other, with every answer
-//! compared.
+//! held open, backups, merges, a follower of its changes, and clients that break off or send what
+//! is refused, with every answer compared.
 //!
 //! For two hours: `make soak MINUTES=120`. A long run fails where memory, descriptors or disk are
 //! not flat: the last quarter is held against the second.
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, Serving, entity, request};
+use crate::endings::{ENDINGS, Script};
 use pellucid_io::{Random, SeededRandom};
 use serde_json::json;
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ const SAMPLES: u32 = 40;
 const CLIENTS: u64 = 4;
 const KEYS_OF_CLIENT: u64 = 1_500;
 const VALUE_BYTES_MAX: u64 = 4_096;
+/// Pause between two connections that break off.
+const BREAK_PAUSE: Duration = Duration::from_millis(20);
 /// Growth of memory and disk that is none: the account's histograms of ten minutes, segments that
 /// are prepared.
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
@@ -39,6 +42,7 @@ struct Sample {
     descriptors: u64,
     disk_bytes: u64,
     requests: u64,
+    mean_ns: u64,
     longest_ns: u64,
 }
 
@@ -47,6 +51,9 @@ struct Sample {
 struct Progress {
     is_over: AtomicBool,
     requests: AtomicU64,
+    /// The waits of all requests since the last sample, their number and the longest of them.
+    recent: AtomicU64,
+    waited_ns: AtomicU64,
     longest_ns: AtomicU64,
 }
 
@@ -58,6 +65,8 @@ impl Progress {
     fn note(&self, begun: Instant) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.recent.fetch_add(1, Ordering::Relaxed);
+        self.waited_ns.fetch_add(waited, Ordering::Relaxed);
         self.longest_ns.fetch_max(waited, Ordering::Relaxed);
     }
 }
@@ -138,6 +147,66 @@ fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
     }
 }
 
+/// Reads the changes from where it was, breaks off, and goes on: their numbers only rise.
+fn follow(server: &Serving, progress: &Progress) {
+    let (mut random, mut last) = (SeededRandom::new(CLIENTS), 0);
+    while !progress.is_over() {
+        let mut client = server.client();
+        let target = format!("/v0/changes?since={last}&follow=true");
+        client.send(&request("GET", &target, &[], b""));
+        let head = client.try_head().unwrap();
+        if head.status == 410 {
+            // The client takes no body of a response that it reads by its head.
+            last = server.client().get(&target).json()["newest"].as_u64().unwrap();
+            continue;
+        }
+        assert_eq!(head.status, 200);
+        let mut unread = Vec::new();
+        for _ in 0..random.next_u64() % 2_000 {
+            let Some(chunk) = client.try_chunk().unwrap() else { break };
+            unread.extend(chunk);
+            // A chunk may end amid a line.
+            let whole = unread.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            for line in unread[..whole].split_inclusive(|byte| *byte == b'\n') {
+                let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+                let is_lost = line.get("error").is_some();
+                let place = if is_lost { &line["newest"] } else { &line["sequence"] };
+                let place = place.as_u64().unwrap();
+                assert!(place >= last, "{place} after {last}");
+                last = place;
+            }
+            unread.drain(..whole);
+            if progress.is_over() {
+                break;
+            }
+        }
+    }
+}
+
+/// Sends requests that break off anywhere, and some that are refused.
+fn break_off(server: &Serving, progress: &Progress) {
+    let mut random = SeededRandom::new(CLIENTS + 1);
+    let query = r#"{"query":"FOR i IN 1..2000 RETURN [i, RANGE(1, 3)]"}"#;
+    let text = format!(
+        "PUT /v0/entity?id=broken HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello\
+         PUT /v0/entity?id=broken&ttl=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n\
+         GET /v0/entities?start=client HTTP/1.1\r\nHost: localhost\r\n\r\n\
+         POST /_api/cursor HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{query}\
+         GET /no/such/path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        query.len()
+    );
+    let patience = Duration::from_secs(60);
+    let script = Script { address: server.address, tls: None, text: text.into_bytes(), patience };
+    while !progress.is_over() {
+        let ending = ENDINGS[random.place(ENDINGS.len())];
+        match random.place(2) {
+            0 => script.play(random.place(script.text.len()), random.place(4_096), ending),
+            _ => script.play(usize::MAX, random.place(50_000), ending),
+        };
+        std::thread::sleep(BREAK_PAUSE);
+    }
+}
+
 fn descriptors(process: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64
 }
@@ -154,11 +223,14 @@ fn disk_bytes(folder: &Path) -> u64 {
 }
 
 fn sample(server: &Serving, data: &Path, progress: &Progress) -> Sample {
+    let (recent, waited_ns) = (&progress.recent, &progress.waited_ns);
+    let recent = recent.swap(0, Ordering::Relaxed).max(1);
     Sample {
         memory_bytes: server.memory_bytes("RssAnon"),
         descriptors: descriptors(server.id()),
         disk_bytes: disk_bytes(data),
         requests: progress.requests.load(Ordering::Relaxed),
+        mean_ns: waited_ns.swap(0, Ordering::Relaxed) / recent,
         longest_ns: progress.longest_ns.swap(0, Ordering::Relaxed),
     }
 }
@@ -185,6 +257,8 @@ fn mixed_load_finds_everything_again_and_leaves_nothing_behind() {
         }
         scope.spawn(move || operate(server, progress, pause));
         scope.spawn(move || hold_ranges(server, progress, pause));
+        scope.spawn(move || follow(server, progress));
+        scope.spawn(move || break_off(server, progress));
         for number in 1..=SAMPLES {
             std::thread::sleep(time / SAMPLES);
             let sample = sample(server, folder.path(), progress);
