@@ -269,8 +269,11 @@ fn mixed_load_finds_everything_again_and_leaves_nothing_behind() {
     });
     assert_eq!(server.client().get("/v0/status").status, 200);
     println!(
-        "{} requests in {time:?}, the longest {} ms",
+        "{} requests in {time:?}; their mean by quarters: {} us; the longest: {} ms",
         progress.requests.load(Ordering::Relaxed),
+        [0, 1, 2, 3]
+            .map(|quarter| mean(&samples, quarter, |s| s.mean_ns / 1_000).to_string())
+            .join(", "),
         samples.iter().map(|sample| sample.longest_ns).max().unwrap_or(0) / 1_000_000
     );
     assert!(samples.last().is_some_and(|sample| sample.requests > 0), "{samples:?}");
