@@ -266,7 +266,14 @@ impl Engine {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Result<Written> {
-        let sequence = self.store.writer.write(operations, timeline)?;
+        let writer = &self.store.writer;
+        let sequence = match writer.prepare(operations)? {
+            None => writer.write(operations, 0, timeline)?,
+            Some(prepared) => {
+                let all = prepared.expand(operations);
+                writer.write(&all, prepared.index_entries(), timeline)?
+            }
+        };
         let pending = acknowledgement == Acknowledgement::Disk
             && self.store.journal.sync().durable_sequence() < sequence;
         Ok(Written { sequence, pending })

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 
-use crate::codec::InternalKey;
+use crate::codec::{InternalKey, key_hash};
 use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::header_form::HeaderForm;
 use crate::journal::SegmentSet;
-use crate::ledger::{Answer, FoundEntry, Ledger, Records};
+use crate::ledger::{Answer, Asking, FoundEntry, Ledger, Records, Sought};
 use crate::object::{Head, Object, Value};
 use crate::parts;
 use crate::read_mode::{Read, ReadMode};
@@ -113,11 +113,16 @@ impl Reader {
         let mut internal = InternalKey::empty();
         internal.set(table.0, key)?;
         let key = internal.as_bytes();
+        let hash = key_hash(key);
         let mut missed = 0;
         loop {
             let mut counts = timeline.counts;
             let mut named = NamedRead { reader: self, key, timeline, turn: None };
-            let answer = self.ledger.get_or_read(key, at_sequence, mode, &mut counts, &mut named);
+            let (version, at_sequence) = self.ledger.version_at(at_sequence);
+            let sought = Sought { key, hash, at_sequence, mode };
+            let asking = Asking::begin(self.ledger.tally().mine());
+            let answer = version.find(&sought, &mut counts, &asking, &mut named);
+            asking.end(&mut counts);
             let turn = named.turn;
             timeline.counts = counts;
             let found = match answer {
@@ -227,8 +232,13 @@ impl Records for NamedRead<'_> {
         let counting = self.reader.ledger.tally().mine();
         let turn = *self.turn.get_or_insert_with(|| counting.turn(&counting.turns.records));
         self.timeline.lap(parts::LEDGER);
-        let steps = (turn == Turn::Stepped).then_some(counting);
-        let read = self.reader.segments.read_named(sequence, self.key, steps);
+        let segments = &self.reader.segments;
+        if segments.medium().are_slow() {
+            return None;
+        }
+        let steps = (turn == Turn::Stepped).then(|| (counting, counting.now()));
+        let segments = segments.load();
+        let read = segments.find(sequence)?.read_named(sequence, self.key, steps);
         if let Some((head, _)) = &read {
             self.reader.count_record(head.value_length, turn);
             self.timeline.lap(parts::JOURNAL_READ);

@@ -18,8 +18,8 @@ use crate::expiry::MarkedTime;
 use crate::garbage::GarbageCollector;
 use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{GroupSync, JournalWriter, Purpose, Record, RecordKind, Space, SpaceExcess};
-use crate::ledger::{Active, Entry, Kind, Ledger, NEWEST};
+use crate::journal::{GroupSync, JournalWriter, Purpose, Record, Space, SpaceExcess};
+use crate::ledger::{Entry, Kind, Ledger, NEWEST};
 use crate::locks::lock;
 use crate::options::WriteLimits;
 use crate::parts;
@@ -75,22 +75,17 @@ impl Writer {
         Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, collector, turn }
     }
 
-    /// Writes a batch, with the metadata and the index entries that follow from it; returns the
-    /// sequence number of the last operation.
-    pub(crate) fn write(
-        &self,
-        operations: &[Operation<'_>],
-        timeline: &mut Timeline,
-    ) -> Result<u64> {
+    /// The metadata and the index entries that a batch has to be written with; `None` if its tables
+    /// ask for none.
+    #[inline]
+    pub(crate) fn prepare(&self, operations: &[Operation<'_>]) -> Result<Option<Prepared>> {
         let is_plain = operations.iter().all(|operation| {
             self.catalogue.is_plain(operation.table) & operation.index_changes.is_empty()
         });
-        if is_plain {
-            return self.write_as_it_is(operations, 0, timeline);
+        match is_plain {
+            true => Ok(None),
+            false => Prepared::of(&self.catalogue, &self.limits, operations).map(Some),
         }
-        let prepared = Prepared::of(&self.catalogue, &self.limits, operations)?;
-        let all = prepared.expand(operations);
-        self.write_as_it_is(&all, prepared.index_entries(), timeline)
     }
 
     /// Writes everything to tables that is only in memory and the journal.
@@ -145,7 +140,7 @@ impl Writer {
 
     /// Writes operations as they are, of which the first `index_entries` are entries of indexes;
     /// returns the sequence number of the last.
-    pub(crate) fn write_as_it_is(
+    pub(crate) fn write(
         &self,
         operations: &[Operation<'_>],
         index_entries: usize,
@@ -153,38 +148,27 @@ impl Writer {
     ) -> Result<u64> {
         let packed = self.pack_values(operations);
         let size_bytes = self.check_limits(operations, index_entries, &packed)?;
+        let gives_room = operations.iter().all(|operation| operation.gives_room);
+        let purpose = if gives_room { Purpose::Deletes } else { Purpose::Puts };
+        let count = operations.len() as u64;
         let mut turn = self.take_turn(timeline);
         if turn.is_closed {
             return Err(Error::Closed);
         }
         self.sync.check_poison()?;
-        self.stall_or_make_room(&mut turn, size_bytes, timeline)?;
-        self.check_conditions(&operations[index_entries..], timeline)?;
-        let count = operations.len() as u64;
+        self.with_room(&mut turn, |turn| self.stall(turn, size_bytes, timeline))?;
+        if operations.iter().any(|operation| operation.condition != Condition::None) {
+            self.check_conditions(&operations[index_entries..], timeline)?;
+        }
         let _whole = Indivisible::begin();
-        let space = self.reserve(&mut turn, size_bytes, operations)?;
-        let written_at_ms = self.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
-        let counting = self.ledger.tally().mine();
-        let of_writes = &counting.writes;
-        let begun = counting.begin_sample(&counting.turns.writes);
-        let active = self.ledger.active();
-        let first = self.append(&mut turn.journal, &active, operations, &packed, written_at_ms)?;
-        let appended = begun.map(|begun| counting.add_sample(&of_writes.append_time, begun));
-        timeline.lap(parts::JOURNAL_APPEND);
-        self.insert(&active, operations, &packed, first, written_at_ms)?;
-        let last = first + count - 1;
-        self.ledger.publish(last);
+        let space =
+            self.with_room(&mut turn, |turn| turn.journal.reserve(size_bytes, count, purpose))?;
+        let last = self.commit(&mut turn, operations, &packed, timeline)?;
         turn.unsealed_bytes += size_bytes;
-        if turn.unsealed_bytes >= self.limits.unsealed_max_bytes || active.is_full() {
+        if turn.unsealed_bytes >= self.limits.unsealed_max_bytes || self.ledger.active().is_full() {
             turn.unsealed_bytes = 0;
             self.ledger.seal_active(last);
         }
-        if let Some(appended) = appended {
-            counting.add_sample(&of_writes.memtable_time, appended);
-        }
-        counting.add(&of_writes.batches, 1);
-        counting.add(&of_writes.entries, count);
-        counting.add(&of_writes.user_bytes, user_bytes(operations));
         timeline.lap(parts::MEMTABLE);
         if space != Space::Ample {
             self.make_room(&mut turn);
@@ -192,38 +176,79 @@ impl Writer {
         Ok(last)
     }
 
-    /// As [`Writer::stall`]. If the disk has no room for the flushes, has some made, for this write
-    /// or for later ones.
-    fn stall_or_make_room(
+    /// Appends operations to the journal, which has room for them, and puts them into the memtable
+    /// for readers to see; returns the sequence number of the last.
+    fn commit(
         &self,
         turn: &mut WriterState,
-        size_bytes: u64,
+        operations: &[Operation<'_>],
+        packed: &PackedValues,
         timeline: &mut Timeline,
-    ) -> Result<()> {
-        match self.stall(turn, size_bytes, timeline) {
-            Err(Error::DiskFull { .. }) if self.make_room(turn) => {
-                self.stall(turn, size_bytes, timeline)
-            }
-            stalled => stalled,
+    ) -> Result<u64> {
+        let written_at_ms = self.clock.wall().unix_ms().min(WRITTEN_AT_MAX_MS);
+        let counting = self.ledger.tally().mine();
+        let of_writes = &counting.writes;
+        let begun = counting.begin_sample(&counting.turns.writes);
+        let active = self.ledger.active();
+        let first = turn.journal.next_sequence();
+        let mut key = InternalKey::empty();
+        for (index, operation) in operations.iter().enumerate() {
+            key.set_entry(operation.table.0, operation.key)?;
+            // The wait for it is over when the record is laid down.
+            active.expect(key.as_bytes());
+            let (value, compression) = packed.stored(index, operation);
+            let sequence = turn.journal.append(Record {
+                form: HeaderForm::of(operation.head.len(), written_at_ms, operation.expires_at_ms),
+                sequence: first + index as u64,
+                written_at_ms,
+                expires_at_ms: operation.expires_at_ms,
+                kind: operation.kind.into(),
+                batch_goes_on: index + 1 < operations.len(),
+                key: key.as_bytes(),
+                head: operation.head,
+                compression,
+                value,
+            })?;
+            assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
         }
+        let appended = begun.map(|begun| counting.add_sample(&of_writes.append_time, begun));
+        timeline.lap(parts::JOURNAL_APPEND);
+        for (index, operation) in operations.iter().enumerate() {
+            key.set_entry(operation.table.0, operation.key)?;
+            active.insert(&Entry {
+                key: key.as_bytes(),
+                sequence: first + index as u64,
+                kind: operation.kind,
+                value_length: operation.value.len() as u32,
+                stored_length: packed.stored(index, operation).0.len() as u32,
+                written_at_ms,
+                expires_at_ms: operation.expires_at_ms,
+                head: operation.head,
+                value: self.held_value(operation),
+            });
+        }
+        let count = operations.len() as u64;
+        self.ledger.publish(first + count - 1);
+        if let Some(appended) = appended {
+            counting.add_sample(&of_writes.memtable_time, appended);
+        }
+        counting.add(&of_writes.batches, 1);
+        counting.add(&of_writes.entries, count);
+        counting.add(&of_writes.user_bytes, user_bytes(operations));
+        Ok(first + count - 1)
     }
 
-    /// Sees to it that the operations, of `size_bytes` in the journal, have room there. If there is
-    /// none, has some made, for this write or for later ones.
-    fn reserve(
+    /// Takes a step of a write. Where the disk has no room for it, has some made, for this write or
+    /// for later ones.
+    #[inline]
+    fn with_room<T>(
         &self,
         turn: &mut WriterState,
-        size_bytes: u64,
-        operations: &[Operation<'_>],
-    ) -> Result<Space> {
-        let gives_room = operations.iter().all(|operation| operation.gives_room);
-        let purpose = if gives_room { Purpose::Deletes } else { Purpose::Puts };
-        let count = operations.len() as u64;
-        match turn.journal.reserve(size_bytes, count, purpose) {
-            Err(Error::DiskFull { .. }) if self.make_room(turn) => {
-                turn.journal.reserve(size_bytes, count, purpose)
-            }
-            reserved => reserved,
+        mut step: impl FnMut(&mut WriterState) -> Result<T>,
+    ) -> Result<T> {
+        match step(turn) {
+            Err(Error::DiskFull { .. }) if self.make_room(turn) => step(turn),
+            taken => taken,
         }
     }
 
@@ -314,13 +339,11 @@ impl Writer {
         operations: &[Operation<'_>],
         timeline: &mut Timeline,
     ) -> Result<()> {
-        let mut has_looked = false;
         let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             if operation.condition == Condition::None {
                 continue;
             }
-            has_looked = true;
             key.set(operation.table.0, operation.key)?;
             let found = self.ledger.get(
                 key.as_bytes(),
@@ -341,74 +364,7 @@ impl Writer {
                 return Err(Error::ConditionFailed { index, current });
             }
         }
-        if has_looked {
-            timeline.lap(parts::LEDGER);
-        }
-        Ok(())
-    }
-
-    /// Appends the operations to the journal; returns the sequence number of the first.
-    fn append(
-        &self,
-        journal: &mut JournalWriter,
-        active: &Active<'_>,
-        operations: &[Operation<'_>],
-        packed: &PackedValues,
-        written_at_ms: u64,
-    ) -> Result<u64> {
-        let first = journal.next_sequence();
-        let mut key = InternalKey::empty();
-        for (index, operation) in operations.iter().enumerate() {
-            key.set_entry(operation.table.0, operation.key)?;
-            // The wait for it is over when the record is laid down.
-            active.expect(key.as_bytes());
-            let kind = match operation.kind {
-                Kind::Put => RecordKind::Put,
-                Kind::Delete => RecordKind::Delete,
-            };
-            let (value, compression) = packed.stored(index, operation);
-            let (head, expires_at_ms) = (operation.head, operation.expires_at_ms);
-            let record = Record {
-                form: HeaderForm::of(head.len(), written_at_ms, expires_at_ms),
-                sequence: first + index as u64,
-                written_at_ms,
-                expires_at_ms,
-                kind,
-                batch_goes_on: index + 1 < operations.len(),
-                key: key.as_bytes(),
-                head,
-                compression,
-                value,
-            };
-            let sequence = journal.append(record)?;
-            assert_eq!(sequence, first + index as u64, "a batch has consecutive numbers");
-        }
-        Ok(first)
-    }
-
-    fn insert(
-        &self,
-        active: &Active<'_>,
-        operations: &[Operation<'_>],
-        packed: &PackedValues,
-        first: u64,
-        written_at_ms: u64,
-    ) -> Result<()> {
-        let mut key = InternalKey::empty();
-        for (index, operation) in operations.iter().enumerate() {
-            key.set_entry(operation.table.0, operation.key)?;
-            active.insert(&Entry {
-                key: key.as_bytes(),
-                sequence: first + index as u64,
-                kind: operation.kind,
-                value_length: operation.value.len() as u32,
-                stored_length: packed.stored(index, operation).0.len() as u32,
-                written_at_ms,
-                expires_at_ms: operation.expires_at_ms,
-                head: operation.head,
-                value: self.held_value(operation),
-            });
-        }
+        timeline.lap(parts::LEDGER);
         Ok(())
     }
 

@@ -209,9 +209,11 @@ impl Connection {
     ) -> Result<Step, Closed> {
         turn.waited_until = Some(work.dispatcher.accounts.last());
         resume_request(Phase::Parse.label(), std::mem::take(&mut self.early));
-        let digested = self.digest(bytes, &turn, work);
+        // A connection is read ahead where nothing precedes what it sends.
+        let used = self.answer(bytes, &turn, work);
+        let taken_in = used.and_then(|used| self.take_in_rest(&bytes[used..], &turn, work));
         self.early = suspend_request();
-        digested?;
+        taken_in?;
         let read = Ok(Received::Bytes { count: bytes.len(), filled });
         let step = self.after_read(read, woke)?;
         self.go_on_after(step, work, woke)
@@ -267,12 +269,22 @@ impl Connection {
         let Protocol::Http1(conn) = &self.protocol else { return Ok(()) };
         if conn.has_no_input() {
             let used = self.answer(bytes, turn, work)?;
-            if used < bytes.len() {
-                self.take_in(&bytes[used..], turn, work)?;
-            }
-        } else {
-            self.take_in(bytes, turn, work)?;
-            self.answer_input(turn, work)?;
+            return self.take_in_rest(&bytes[used..], turn, work);
+        }
+        self.take_in(bytes, turn, work)?;
+        self.answer_input(turn, work).map(|_| ())
+    }
+
+    /// Takes in what is left of a read whose whole requests are answered.
+    #[inline]
+    fn take_in_rest<S: Service>(
+        &mut self,
+        rest: &[u8],
+        turn: &Turn,
+        work: &mut Workspace<S>,
+    ) -> Result<(), Closed> {
+        if !rest.is_empty() {
+            self.take_in(rest, turn, work)?;
         }
         self.switch_protocol(work);
         Ok(())
@@ -375,7 +387,10 @@ impl Connection {
         work: &mut Workspace<S>,
     ) -> Result<(), Closed> {
         self.is_batched = false;
-        self.transport.send(bytes, &mut work.dispatcher.accounts)
+        let accounts = &mut work.dispatcher.accounts;
+        // Nothing precedes it: what has output that is not sent is neither read nor answered.
+        let sent = self.transport.write(bytes, accounts)?;
+        self.transport.keep_unsent(&bytes[sent..], accounts)
     }
 
     /// Writes the responses in `out`.

@@ -187,20 +187,24 @@ impl<S: Service> EventLoop<S> {
         // A response that nothing else waits beside is written at once.
         self.work.batch.open(ready.len() > 1);
         for Ready { token, peer, woke } in ready.drain() {
-            if token.0 < LINKS && self.work.batch.is_open() {
-                self.read_ahead(token.0, woke, peer);
-            } else {
-                // Messages and time limits are for connections that are in their places.
-                self.serve_ahead(woke);
-                match token {
-                    WAKER => self.take_messages(woke),
-                    LISTENER => self.accept(woke),
-                    TICKER => self.ticker.take(),
-                    token => match link_of(token) {
-                        Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
-                        None => self.take_turn(token.0, woke, peer),
-                    },
+            if token.0 >= LINKS || !self.work.batch.is_open() {
+                self.attend(token, peer, woke);
+            } else if let Some(mut connection) =
+                self.connections.take_if(token.0, Connection::may_be_read_ahead)
+            {
+                connection.note_event(peer, woke);
+                let mut turn = Turn::at(woke, self.work.dispatcher.accounts.last());
+                match connection.read_ahead(self.ahead.room(), &mut turn, &mut self.work) {
+                    Ok((count, filled)) => {
+                        self.ahead.add((token.0, connection), count, filled, turn);
+                        if self.ahead.is_full() {
+                            self.serve_ahead(woke);
+                        }
+                    }
+                    Err(turned) => self.settle(token.0, connection, turned),
                 }
+            } else {
+                self.take_turn(token.0, woke, peer);
             }
             if self.work.batch.is_full() {
                 self.write_batch();
@@ -208,6 +212,21 @@ impl<S: Service> EventLoop<S> {
         }
         self.serve_ahead(woke);
         self.connections.reuse_freed();
+    }
+
+    /// Attends to a descriptor at once: one of the loop's own, or a connection that has its turn.
+    fn attend(&mut self, token: Token, peer: Peer, woke: Ticks) {
+        // Messages and time limits are for connections that are in their places.
+        self.serve_ahead(woke);
+        match token {
+            WAKER => self.take_messages(woke),
+            LISTENER => self.accept(woke),
+            TICKER => self.ticker.take(),
+            token => match link_of(token) {
+                Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
+                None => self.take_turn(token.0, woke, peer),
+            },
+        }
     }
 
     /// Looks away for [`GATHER_PAUSE`] from `woke` on. Under full load there is always something to
@@ -381,27 +400,6 @@ impl<S: Service> EventLoop<S> {
     /// Ticks that handshakes took on this loop until now.
     fn handshake_ticks(&mut self) -> u64 {
         self.accounts().tls_meter().handshake_ticks.load(Ordering::Relaxed)
-    }
-
-    /// Reads from a connection, to answer it with [`EventLoop::serve_ahead`]; gives it its turn now
-    /// where there is more to it than that.
-    fn read_ahead(&mut self, slot: usize, woke: Ticks, peer: Peer) {
-        let Some(mut connection) = self.connections.take(slot) else { return };
-        if !connection.may_be_read_ahead() {
-            self.connections.put(slot, connection);
-            return self.take_turn(slot, woke, peer);
-        }
-        connection.note_event(peer, woke);
-        let mut turn = Turn::at(woke, self.work.dispatcher.accounts.last());
-        match connection.read_ahead(self.ahead.room(), &mut turn, &mut self.work) {
-            Ok((count, filled)) => {
-                self.ahead.add((slot, connection), count, filled, turn);
-                if self.ahead.is_full() {
-                    self.serve_ahead(woke);
-                }
-            }
-            Err(turned) => self.settle(slot, connection, turned),
-        }
     }
 
     /// Answers the requests that were read ahead.

@@ -48,6 +48,15 @@ impl Slots {
         self.slots.get_mut(slot)?.connection.take()
     }
 
+    /// As [`Slots::take`], if the connection is as `is_wanted` says.
+    pub(crate) fn take_if(
+        &mut self,
+        slot: usize,
+        is_wanted: impl FnOnce(&Connection) -> bool,
+    ) -> Option<Box<Connection>> {
+        self.slots.get_mut(slot)?.connection.take_if(|connection| is_wanted(connection))
+    }
+
     /// True if the slot still has the connection that is meant.
     pub(crate) fn is_current(&self, id: ConnectionId) -> bool {
         let slot = self.slots.get(id.slot as usize);

@@ -166,7 +166,13 @@ impl Transport {
     /// in the output.
     pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<(), Closed> {
         let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
-        self.output.extend(&bytes[sent..]);
+        self.keep_unsent(&bytes[sent..], accounts)
+    }
+
+    /// Keeps bytes that the kernel did not take, behind those that are unsent already.
+    #[inline]
+    pub(crate) fn keep_unsent(&mut self, bytes: &[u8], accounts: &Accounts) -> Result<(), Closed> {
+        self.output.extend(bytes);
         self.hold_unsent(accounts)
     }
 
@@ -207,8 +213,9 @@ impl Transport {
         })
     }
 
-    /// Writes as much as the kernel takes, and records the responses that are out.
-    fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<usize, Closed> {
+    /// Writes as much as the kernel takes, and records the responses that are out. Returns how many
+    /// bytes it took.
+    pub(crate) fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<usize, Closed> {
         set_phase(Phase::Write.label());
         let Sent { bytes: sent, progressed, failed } = match &mut self.tls {
             None => write_plain(&self.socket, bytes),

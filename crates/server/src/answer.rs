@@ -1,8 +1,8 @@
 //! Answers of handlers: replies, and promises of replies that are made elsewhere.
 
-use pellucid_account::{Stamp, Timeline};
+use pellucid_account::Timeline;
 use pellucid_http::{Completer, Exchange};
-use pellucid_store::{Answer as StoreAnswer, Arrival};
+use pellucid_store::Arrival;
 
 use crate::access::Identity;
 use crate::cluster::{OwnerReply, Served};
@@ -29,25 +29,6 @@ impl Answer {
     /// A reply that `begin` has another thread make.
     pub(crate) fn pending(begin: impl FnOnce(Completer<Later>) + 'static) -> Answer {
         Answer::Pending(Box::new(|exchange| begin(exchange.completer())))
-    }
-
-    /// The reply that `make` makes of the store's answer, now or later.
-    #[inline]
-    pub(crate) fn of_store<T: 'static>(
-        answer: StoreAnswer<T>,
-        timeline: &mut Timeline,
-        make: impl FnOnce(T) -> Reply + Send + 'static,
-    ) -> Handling {
-        match answer {
-            StoreAnswer::Now(result) => {
-                timeline.stamp_after_lap(Stamp::Executed);
-                Ok(Answer::Reply(make(result?)))
-            }
-            StoreAnswer::Later(pending) => Ok(Answer::pending(|completer| {
-                pending
-                    .when_ready(|arrival| completer.complete(Later::Made(Made::by(arrival, make))));
-            })),
-        }
     }
 }
 

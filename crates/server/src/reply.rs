@@ -8,7 +8,8 @@ use pellucid_account::{Phase, Timeline};
 use pellucid_budget::Share;
 use pellucid_clock::WallTime;
 use pellucid_http::{BodySource, Coding, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
-use pellucid_store::{Head, StoreError, Value};
+use pellucid_store::{Head, Object, StoreError, Value, Written};
+use serde_json::json;
 
 use crate::log::Log;
 use crate::timing::add_server_timing;
@@ -18,6 +19,7 @@ use crate::timing::add_server_timing;
 pub(crate) const INLINE_BODY_BYTES_MAX: usize = READ_BYTES_MAX;
 
 pub(crate) const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
 
 /// A complete reply.
 pub(crate) struct Reply {
@@ -67,6 +69,15 @@ pub(crate) enum Body {
     Stream(Box<dyn BodySource + Send>, Option<u64>),
 }
 
+/// The verdict of the conditions on a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Proceed,
+    /// The client has it, in this coding.
+    NotModified(Option<Coding>),
+    PreconditionFailed,
+}
+
 impl Reply {
     pub(crate) fn new(status: u16, content_type: Option<&'static str>, body: Body) -> Reply {
         let (version, headers, memory, driver) = (None, Vec::new(), None, None);
@@ -76,6 +87,43 @@ impl Reply {
     /// A reply with an empty body.
     pub(crate) fn empty(status: u16) -> Reply {
         Reply::new(status, None, Body::Value(Value::Owned(Vec::new())))
+    }
+
+    /// The reply to a GET of an entry.
+    pub(crate) fn to_get(object: Option<Object>, verdict: Verdict) -> Reply {
+        let mut reply = Reply::to_read(object.as_ref().map(|object| &object.head), verdict);
+        if let (200, Some(object)) = (reply.status, object) {
+            reply.body = Body::Value(object.value);
+        }
+        reply
+    }
+
+    /// The reply to a HEAD of an entry.
+    pub(crate) fn to_head(head: Option<Head>, verdict: Verdict) -> Reply {
+        let mut reply = Reply::to_read(head.as_ref(), verdict);
+        if let (200, Some(head)) = (reply.status, head) {
+            reply.body = Body::Length(head.value_length);
+        }
+        reply
+    }
+
+    /// The reply to a read of an entry, up to its body.
+    fn to_read(head: Option<&Head>, verdict: Verdict) -> Reply {
+        let (status, content_type) = match (verdict, head) {
+            (Verdict::PreconditionFailed, _) => (412, None),
+            (Verdict::NotModified(_), _) => (304, None),
+            (Verdict::Proceed, None) => (404, None),
+            (Verdict::Proceed, Some(_)) => (200, Some(BYTES)),
+        };
+        let version = head.map(Version::of);
+        let mut reply = Reply { content_type, version, ..Reply::empty(status) };
+        if let Verdict::NotModified(coding) = verdict {
+            reply.body = Body::None;
+            if let Some(version) = &mut reply.version {
+                version.coding = coding;
+            }
+        }
+        reply
     }
 
     /// A line of text.
@@ -198,6 +246,30 @@ impl Driver {
                 out.extend_from_slice(format!("{seconds:.6}").as_bytes());
             }
         });
+    }
+}
+
+/// A kind of write, by which it is replied to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WriteReply {
+    Put,
+    Delete,
+    Batch { entries: usize },
+}
+
+impl WriteReply {
+    /// The reply to a write that succeeded.
+    pub(crate) fn of(self, Written { sequence }: Written) -> Reply {
+        match self {
+            WriteReply::Put => {
+                let version = Some(Version { sequence, written_at_ms: None, coding: None });
+                Reply { version, ..Reply::empty(201) }
+            }
+            WriteReply::Delete => Reply::empty(202),
+            WriteReply::Batch { entries } => {
+                Reply::value(200, &json!({ "entries": entries, "last_sequence": sequence }))
+            }
+        }
     }
 }
 

@@ -107,7 +107,8 @@ impl Service for Api {
         }
         let mut target = Target::of(request.method, request.path, request.query);
         let judged = self.gate.judge(target.route.need, request, exchange);
-        self.serve(judged, &mut target, request, response, exchange)
+        let answer = self.answer(judged, &mut target, request, exchange);
+        self.finish(answer, response, exchange)
     }
 
     fn resume(
@@ -123,19 +124,20 @@ impl Service for Api {
             Later::Made(made) => made.arrive(exchange.timeline),
             Later::Forwarded(answer) => answer.reply(exchange.timeline, &self.observer.log),
             Later::Verified(held, identity) => {
-                return held.with_request(|request| {
+                let answer = held.with_request(|request| {
                     let mut target = Target::of(request.method, request.path, request.query);
                     let need = target.route.need;
                     let judged = self.gate.judge_verified(identity, need, request, exchange);
-                    self.serve(judged, &mut target, request, response, exchange)
+                    self.answer(judged, &mut target, request, exchange)
                 });
+                return self.finish(answer, response, exchange);
             }
             Later::Served(_) => {
                 let line = "the answer to a peer came to a request";
                 Err(Failure::Refused(500, line.into()))
             }
         };
-        self.finish(result, response, exchange)
+        self.finish(result.map(Answer::Reply), response, exchange)
     }
 
     fn begin(&mut self, turn: &mut LinkTurn<'_, Later>) -> io::Result<()> {
@@ -214,35 +216,30 @@ impl Api {
         }
     }
 
-    /// Serves a request that the gate lets through: has its handler called, and answers as that
-    /// says.
-    fn serve(
+    /// Answers a request that the gate has judged. One for an entity goes to the node that has it.
+    fn answer(
         &mut self,
         judged: Judged,
         target: &mut Target<'_>,
         request: &Request<'_>,
-        response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
-    ) -> Handled {
-        let answer = match judged {
-            Judged::Answered(answer) => Ok(answer),
-            Judged::Admitted(caller) => {
-                self.caller = caller;
-                match target.route.handler {
-                    Handler::Entity => self.entity(target.route, request, exchange),
-                    _ => self.dispatch(target, request, exchange),
-                }
-            }
-        };
-        match answer {
-            Ok(Answer::Reply(reply)) => self.finish(Ok(reply), response, exchange),
-            Err(failure) => self.finish(Err(failure), response, exchange),
-            Ok(Answer::Pending(begin)) => {
-                begin(exchange);
-                Handled::Later
-            }
-            Ok(Answer::Away) => Handled::Later,
+    ) -> Handling {
+        match judged {
+            Judged::Answered(answer) => return Ok(answer),
+            Judged::Admitted(caller) => self.caller = caller,
         }
+        let Route { operation, parameters, handler, .. } = *target.route;
+        if !matches!(handler, Handler::Entity) {
+            return self.dispatch(target, request, exchange);
+        }
+        let named = self.entities.named(request, parameters.unwrap_or_default());
+        let named = named.inspect_err(|_| route(exchange, operation))?;
+        exchange.facts.key_hash = self.entities.keys.note(&named.key);
+        if let Some(owner) = self.peers.elsewhere(&named.key) {
+            return self.peers.forward(operation, owner, &named.key, request, exchange);
+        }
+        route(exchange, operation);
+        self.entities.call(operation, &named, request, exchange.timeline)
     }
 
     /// Calls the handler of a route to anything but one entity.
@@ -295,24 +292,6 @@ impl Api {
             }
             _ => Err(KNOWN_PATHS.clone().into()),
         }
-    }
-
-    /// Reads or writes one entity, wherever it is.
-    fn entity(&mut self, of: &Route, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
-        let operation = of.operation;
-        let named = match self.entities.named(request, of.parameters.unwrap_or_default()) {
-            Ok(named) => named,
-            Err(failure) => {
-                route(exchange, operation);
-                return Err(failure);
-            }
-        };
-        exchange.facts.key_hash = self.entities.keys.note(&named.key);
-        if let Some(owner) = self.peers.elsewhere(&named.key) {
-            return self.peers.forward(operation, owner, &named.key, request, exchange);
-        }
-        route(exchange, operation);
-        self.entities.call(operation, &named, request, exchange.timeline)
     }
 
     fn range(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
@@ -405,14 +384,22 @@ impl Api {
         }
     }
 
-    /// Writes a reply, and accounts for it.
+    /// Writes the reply of an answer that has it, and accounts for it.
     fn finish(
         &mut self,
-        result: Result<Reply, Failure>,
+        answer: Handling,
         response: &mut Response<'_>,
         exchange: &mut Loop<'_>,
     ) -> Handled {
-        let mut reply = result.unwrap_or_else(|failure| failure.into_reply(&self.observer.log));
+        let mut reply = match answer {
+            Ok(Answer::Reply(reply)) => reply,
+            Err(failure) => failure.into_reply(&self.observer.log),
+            Ok(Answer::Pending(begin)) => {
+                begin(exchange);
+                return Handled::Later;
+            }
+            Ok(Answer::Away) => return Handled::Later,
+        };
         end_execution(exchange.timeline);
         exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
         let handled = reply.write(response, exchange.timeline);

@@ -9,6 +9,7 @@ use crate::codec::{
 };
 use crate::compression::{Compression, unpack, unpacked_length};
 use crate::header_form::{HeaderForm, SEQUENCE_END, WRITTEN_AT_MAX_MS};
+use crate::ledger::Kind;
 
 /// The least that a record takes, in bytes.
 pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
@@ -103,6 +104,15 @@ fn form_of(marks: u8) -> Option<HeaderForm> {
         0 => Some(HeaderForm::Long),
         MARK_SHORT.. => Some(HeaderForm::Short),
         _ => None,
+    }
+}
+
+impl From<Kind> for RecordKind {
+    fn from(kind: Kind) -> RecordKind {
+        match kind {
+            Kind::Put => RecordKind::Put,
+            Kind::Delete => RecordKind::Delete,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use pellucid_clock::Ticks;
 use pellucid_io::{File, FileSystem, Map};
 
 use super::footer::Footer;
@@ -12,14 +13,16 @@ use super::held_file::HeldFile;
 use super::medium::DiskFileCount;
 use super::record::{RECORD_LENGTH_MIN, Record};
 use super::runs::Runs;
+use super::steps::TimedRead;
 use super::unneeded::{UnneededCount, UnneededRecords};
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
-use crate::ledger::{CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
+use crate::ledger::{self, CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
 use crate::mapped::Mapped;
-use crate::object::Value;
+use crate::object::{Head, Value};
+use crate::tally::Counting;
 
 /// The folder of the journal's segments within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -236,12 +239,6 @@ impl Segment {
         Segment { shared, first_sequence, usual_length, offsets: Offsets::Sealed { footer, runs } }
     }
 
-    /// About how long its records are, in bytes.
-    #[inline]
-    pub(super) fn usual_length(&self) -> usize {
-        self.usual_length
-    }
-
     /// The footer, if the segment is sealed.
     pub(crate) fn footer(&self) -> Option<&Footer> {
         match &self.offsets {
@@ -418,6 +415,37 @@ impl Segment {
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
         self.value_of(&record, offset)
+    }
+
+    /// The head and the value of `key`, if the record with `sequence` is one of it that puts them:
+    /// a directory of the ledger named the sequence number alone, which may yet be another key's.
+    /// `None` says nothing: the ledger's entry has to be asked. Where its steps are timed, the
+    /// search for the record began before it was known that it is in this segment.
+    #[inline]
+    pub(crate) fn read_named(
+        &self,
+        sequence: u64,
+        key: &[u8],
+        steps: Option<(Counting<'_>, Ticks)>,
+    ) -> Option<(Head, Value)> {
+        let offset = self.offset(sequence)?;
+        let timed =
+            steps.map(|it| TimedRead::begin(it, || self.is_resident(offset, self.usual_length)));
+        self.prefetch(offset as usize, self.usual_length);
+        let record = self.record_at(offset).ok().filter(|record| record.puts(sequence, key));
+        let value = record.as_ref().and_then(|record| self.value_of(record, offset).ok());
+        if let Some(timed) = timed {
+            timed.end();
+        }
+        let record = record?;
+        let head = Head {
+            sequence,
+            written_at_ms: record.written_at_ms,
+            expires_at_ms: record.expires_at_ms,
+            value_length: record.value_length() as u32,
+            metadata: ledger::Head::new(record.head).into(),
+        };
+        Some((head, value?))
     }
 
     /// The value of `record`, which lies at `offset`.

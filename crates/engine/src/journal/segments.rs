@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use pellucid_thread::{Indivisible, Mutex};
 
 use super::files::SegmentFiles;
@@ -13,8 +13,8 @@ use super::record::Record;
 use super::segment::Segment;
 use super::steps::TimedRead;
 use crate::error::{Error, Result};
-use crate::ledger::{self, SegmentFacts};
-use crate::object::{Head, Value};
+use crate::ledger::SegmentFacts;
+use crate::object::Value;
 use crate::read_mode::ReadMode;
 use crate::tally::Counting;
 
@@ -157,7 +157,13 @@ impl SegmentSet {
         SegmentSet { files, list, change: Mutex::new(()), medium }
     }
 
-    /// The segments as they are now.
+    /// The segments as they are now, for a moment.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<SegmentList>> {
+        self.list.load()
+    }
+
+    /// The segments as they are now, for as long as the caller likes.
     pub(crate) fn list(&self) -> Arc<SegmentList> {
         self.list.load_full()
     }
@@ -196,7 +202,8 @@ impl SegmentSet {
             // Zeros say that there is none.
             return segment.check_offsets().map(|()| None);
         };
-        let timed = steps.map(|it| TimedRead::begin(it, segment, (offset, expected_length)));
+        let timed =
+            steps.map(|it| TimedRead::begin(it, || segment.is_resident(offset, expected_length)));
         let value = if self.medium.are_slow() {
             let stays = self.medium.stays();
             self.read_slowly(segment, (sequence, offset), key, expected_length, mode, stays)
@@ -260,42 +267,6 @@ impl SegmentSet {
         }
         segment.prefetch(offset as usize, expected_length);
         segment.read_at(offset, sequence, key)
-    }
-
-    /// The head and the value of `key`, if the record with `sequence` is one of it that puts them:
-    /// a directory of the ledger named the sequence number alone, which may yet be another key's.
-    /// `None` says nothing: the ledger's entry has to be asked.
-    #[inline]
-    pub(crate) fn read_named(
-        &self,
-        sequence: u64,
-        key: &[u8],
-        steps: Option<Counting<'_>>,
-    ) -> Option<(Head, Value)> {
-        if self.medium.are_slow() {
-            return None;
-        }
-        let steps = steps.map(|counting| (counting, counting.now()));
-        let segments = self.list.load();
-        let segment = segments.find(sequence)?;
-        let offset = segment.offset(sequence)?;
-        let length = segment.usual_length();
-        let timed = steps.map(|it| TimedRead::begin(it, segment, (offset, length)));
-        segment.prefetch(offset as usize, length);
-        let record = segment.record_at(offset).ok().filter(|record| record.puts(sequence, key));
-        let value = record.as_ref().and_then(|record| segment.value_of(record, offset).ok());
-        if let Some(timed) = timed {
-            timed.end();
-        }
-        let record = record?;
-        let head = Head {
-            sequence,
-            written_at_ms: record.written_at_ms,
-            expires_at_ms: record.expires_at_ms,
-            value_length: record.value_length() as u32,
-            metadata: ledger::Head::new(record.head).into(),
-        };
-        Some((head, value?))
     }
 
     /// The error that the record with `sequence` is gone which must be there.

@@ -3,7 +3,6 @@
 
 use pellucid_clock::Ticks;
 
-use super::segment::Segment;
 use crate::tally::Counting;
 
 /// The reading of a record whose steps are timed.
@@ -19,11 +18,10 @@ impl<'a> TimedRead<'a> {
     #[cold]
     pub(super) fn begin(
         (counting, searched_from): (Counting<'a>, Ticks),
-        segment: &Segment,
-        (offset, length): (u64, usize),
+        is_resident: impl FnOnce() -> bool,
     ) -> TimedRead<'a> {
         counting.add_sample(&counting.records.place_time, searched_from);
-        let is_resident = segment.is_resident(offset, length);
+        let is_resident = is_resident();
         TimedRead { counting, begun: counting.now(), is_resident }
     }
 

@@ -61,7 +61,8 @@ pub(crate) use records::{Answer, NoRecords, Records, Sought};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
 pub(crate) use table::{Table, TableCursor, TableFacts, table_path};
-pub(crate) use tree::{Active, Ledger};
+pub(crate) use tree::Ledger;
+pub(crate) use version::Asking;
 
 /// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
 /// without a panic and without memory in proportion to a length that lies.

@@ -26,14 +26,14 @@ use super::version::{Asking, Levels, Version};
 use super::version_set::Edit;
 use super::{
     Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
-    Records, SegmentFacts, Sought,
+    SegmentFacts, Sought,
 };
 use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
 use crate::stats::{LedgerFigures, LevelFigures};
-use crate::tally::{Tally, Turn};
+use crate::tally::Tally;
 
 /// Tables that are opened together, so that not each of them waits for the disk alone.
 const OPENED_TOGETHER: usize = 64;
@@ -207,35 +207,22 @@ impl Ledger {
         mode: ReadMode,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
-        let found = self.get_or_read(key, at_sequence, mode, counts, &mut NoRecords)?;
-        Ok(found.map(Answer::into_entry))
+        let (version, at_sequence) = self.version_at(at_sequence);
+        let sought = Sought { key, hash: key_hash(key), at_sequence, mode };
+        let asking = Asking::begin(self.tally().mine());
+        let found = version.find(&sought, counts, &asking, &mut NoRecords);
+        asking.end(counts);
+        Ok(found?.map(Answer::into_entry))
     }
 
-    /// As [`Ledger::get`]; where a directory names the record, what `records` makes of that.
+    /// The tree as it is, and the sequence number up to which `at_sequence` (as in [`Ledger::get`])
+    /// lets its entries be seen.
     #[inline]
-    pub(crate) fn get_or_read<R: Records>(
-        &self,
-        key: &[u8],
-        at_sequence: u64,
-        mode: ReadMode,
-        counts: &mut EngineCounts,
-        records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
+    pub(crate) fn version_at(&self, at_sequence: u64) -> (Guard<Arc<Version>>, u64) {
         // The version first: what a later one has dropped was shadowed by something published
         // before.
         let version = self.state.versions.load();
-        let at_sequence = self.resolve(at_sequence);
-        let counting = self.state.tally.mine();
-        let sought = Sought { key, hash: key_hash(key), at_sequence, mode };
-        let turn = counting.turn(&counting.turns.reads);
-        counts.look_ups = counts.look_ups.saturating_add(1);
-        let found = version.find(&sought, counts, &Asking::of(counting, turn), records);
-        let place = &counting.found[usize::from(counts.found_in)];
-        counting.add(&place.count, 1);
-        if let Turn::Timed(begun) = turn {
-            counting.add_sample(&place.time, begun);
-        }
-        found
+        (version, self.resolve(at_sequence))
     }
 
     #[inline]

@@ -158,21 +158,30 @@ impl Levels {
     }
 }
 
-/// Counts what the tables are asked, and takes the time where it is this look-up's turn.
+/// The account of a look-up: counts what the tables are asked, and takes the time where it is this
+/// one's turn.
 #[derive(Default)]
-pub(super) struct Asking<'a> {
-    /// None for look-ups that nobody outside asked for.
-    counting: Option<Counting<'a>>,
-    is_timed: bool,
-    /// The steps within each table are timed instead of the whole.
-    is_stepped: bool,
+pub(crate) struct Asking<'a> {
+    /// None for look-ups that nobody outside asked for, which have no turn either.
+    counted: Option<(Counting<'a>, Turn)>,
 }
 
 impl<'a> Asking<'a> {
     #[inline]
-    pub(super) fn of(counting: Counting<'a>, turn: Turn) -> Asking<'a> {
-        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), turn == Turn::Stepped);
-        Asking { counting: Some(counting), is_timed, is_stepped }
+    pub(crate) fn begin(counting: Counting<'a>) -> Asking<'a> {
+        Asking { counted: Some((counting, counting.turn(&counting.turns.reads))) }
+    }
+
+    /// Counts the look-up, which is over, by where it has found the key.
+    #[inline]
+    pub(crate) fn end(&self, counts: &mut EngineCounts) {
+        counts.look_ups = counts.look_ups.saturating_add(1);
+        let Some((counting, turn)) = self.counted else { return };
+        let place = &counting.found[usize::from(counts.found_in)];
+        counting.add(&place.count, 1);
+        if let Turn::Timed(begun) = turn {
+            counting.add_sample(&place.time, begun);
+        }
     }
 
     #[inline]
@@ -184,14 +193,16 @@ impl<'a> Asking<'a> {
         sought: &Sought<'_>,
         records: &mut R,
     ) -> Result<Option<Answer<R::Answer>>> {
-        let Some(counting) = &self.counting else {
+        let Some((counting, turn)) = &self.counted else {
             return table.get(sought, counts, records);
         };
+        // The steps within each table are timed instead of the whole.
+        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), *turn == Turn::Stepped);
         // Those of a request end at 255.
         let mut asked = EngineCounts::default();
         let of_level = &counting.levels[level];
-        let begun = self.is_timed.then(|| counting.now());
-        let answer = match (self.is_stepped, self.is_timed) {
+        let begun = is_timed.then(|| counting.now());
+        let answer = match (is_stepped, is_timed) {
             (false, false) => table.get(sought, &mut asked, records),
             (true, _) => {
                 let mut steps = StepTimes::begin(counting, &of_level.steps);
@@ -245,7 +256,7 @@ impl Version {
     /// The newest entry of a key that is not above a sequence number. Sources are asked from the
     /// newest to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]
-    pub(super) fn find<R: Records>(
+    pub(crate) fn find<R: Records>(
         &self,
         sought: &Sought<'_>,
         counts: &mut EngineCounts,

@@ -12,7 +12,6 @@ use super::parse::{Head, later_minor_version, parse};
 use crate::accounts::{Arrival, Trace, Turn, saturating_u32};
 use crate::body_source::{Filled, Handled};
 use crate::caller::Caller;
-use crate::client_watch::ClientWatch;
 use crate::dispatch::{Call, Dispatcher, Served, fill_contained, hold_source};
 use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
 use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
@@ -180,7 +179,7 @@ impl<'a, S: Service> Serving<'a, S> {
             return;
         }
         let arrival = Arrival::of(begun, turn, bytes);
-        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
         let manner = Manner {
             keep_alive: head.keep_alive && !self.dispatcher.is_stopping(),
             is_head: head.method == "HEAD",
@@ -194,9 +193,16 @@ impl<'a, S: Service> Serving<'a, S> {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body };
         let may_upgrade = !self.caller.is_encrypted && !manner.is_old;
-        self.call(trace, manner, None, may_upgrade, |service, response, exchange| {
-            service.handle(&request, response, exchange)
-        });
+        let call =
+            Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch: None };
+        let begin = self.out.len();
+        let target = Target { out: self.out, fields: None };
+        let serve =
+            |service: &mut S, response: &mut Response<'_>, exchange: &mut Exchange<'_, _>| {
+                service.handle(&request, response, exchange)
+            };
+        let served = self.dispatcher.serve(call, &mut trace, target, serve);
+        self.conclude(served, trace, manner, begin);
     }
 
     /// Goes on in HTTP/2, where this request is answered, if the client asks for it.
@@ -213,10 +219,17 @@ impl<'a, S: Service> Serving<'a, S> {
     /// Brings the request that was handed over back to the service.
     pub(crate) fn resume(&mut self, later: S::Later) {
         let Some(place) = self.conn.take_parked() else { return };
-        let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
-        self.call(trace, manner, watch, false, |service, response, exchange| {
-            service.resume(later, response, exchange)
-        });
+        let Some((mut trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
+        let call =
+            Call { id: self.caller.id, caller: self.caller, may_upgrade: false, manner, watch };
+        let begin = self.out.len();
+        let target = Target { out: self.out, fields: None };
+        let serve =
+            |service: &mut S, response: &mut Response<'_>, exchange: &mut Exchange<'_, _>| {
+                service.resume(later, response, exchange)
+            };
+        let served = self.dispatcher.serve(call, &mut trace, target, serve);
+        self.conclude(served, trace, manner, begin);
     }
 
     /// Answers the request that was handed over to code that panicked.
@@ -226,68 +239,46 @@ impl<'a, S: Service> Serving<'a, S> {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
         let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
-        self.finish(outcome, &mut trace, begin);
+        self.conclude(Served::Answered(Handled::Done, outcome), trace, manner, begin);
     }
 
-    /// Has the service answer a request, and goes on by what it did.
+    /// Goes on by what the service did with a request, whose response is in `out` from `begin` on.
     #[inline]
-    fn call(
-        &mut self,
-        mut trace: Trace,
-        manner: Manner,
-        watch: Option<ClientWatch>,
-        may_upgrade: bool,
-        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
-    ) {
-        let begin = self.out.len();
-        let call = Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch };
-        let target = Target { out: self.out, fields: None };
-        let (handled, outcome) = match self.dispatcher.serve(call, &mut trace, target, serve) {
+    fn conclude(&mut self, served: Served, mut trace: Trace, manner: Manner, begin: usize) {
+        let (handled, outcome) = match served {
             Served::Answered(handled, outcome) => (handled, outcome),
             Served::Later(watch) => {
                 self.conn.stage = Stage::Waiting(self.dispatcher.park(trace, manner, watch));
                 return;
             }
         };
-        let memory = self.dispatcher.accounts.memory();
-        let held = self.output.hold(self.out.len() - begin, memory);
-        let Ok(memory) = held.and_then(|()| hold_source(memory, &handled)) else {
+        let response_bytes = self.out.len() - begin;
+        let accounts = &mut self.dispatcher.accounts;
+        let held = self.output.hold(response_bytes, accounts.memory());
+        let Ok(_memory) = held.and_then(|()| hold_source(accounts.memory(), &handled)) else {
             self.out.truncate(begin);
             return self.refuse_whole(&Refusal::ResponseTooLarge, manner, trace);
         };
         trace.timeline.set_transport_part(TransportPart::Compress, outcome.compress_ticks);
+        trace.facts.status = outcome.status;
+        trace.facts.response_bytes = saturating_u32(response_bytes);
+        self.conn.body = None;
         match handled {
             Handled::Stream(source) if outcome.streamed != Streamed::No => {
-                self.conn.body = None;
-                self.dispatcher.accounts.count_in_flight();
-                trace.facts.status = outcome.status;
-                trace.facts.response_bytes = saturating_u32(self.out.len() - begin);
+                accounts.count_in_flight();
                 let _flight = self.dispatcher.send_away(&trace);
                 let Outcome { streamed: framing, keep_alive, .. } = outcome;
-                let streaming =
-                    Streaming { source, framing, trace, keep_alive, _flight, _memory: memory };
+                let streaming = Streaming { source, framing, trace, keep_alive, _flight, _memory };
                 self.conn.stage = Stage::Streaming(Box::new(streaming));
+                return;
             }
-            Handled::Upgrade => {
-                self.finish(Outcome { keep_alive: true, ..outcome }, &mut trace, begin);
-                self.conn.stage = Stage::Leaving;
-            }
-            _ => self.finish(outcome, &mut trace, begin),
+            Handled::Upgrade => self.conn.stage = Stage::Leaving,
+            _ if outcome.keep_alive => {}
+            _ => self.conn.close_after_response(self.dispatcher.is_stopping()),
         }
-    }
-
-    /// Ends the request whose whole response is in `out`, from `begin` on.
-    #[inline]
-    fn finish(&mut self, outcome: Outcome, trace: &mut Trace, begin: usize) {
-        self.conn.body = None;
-        trace.facts.status = outcome.status;
-        trace.facts.response_bytes = saturating_u32(self.out.len() - begin);
         let accounts = &mut self.dispatcher.accounts;
-        let record = accounts.seal(trace);
+        let record = accounts.seal(&mut trace);
         accounts.finish(self.output, record, self.out.len() - self.begin);
-        if !outcome.keep_alive {
-            self.conn.close_after_response(self.dispatcher.is_stopping());
-        }
     }
 
     /// Refuses a request that came whole, behind which others may follow.
@@ -301,7 +292,7 @@ impl<'a, S: Service> Serving<'a, S> {
             self.out.truncate(begin);
             write_farewell(self.out, &refusal.to_string());
         }
-        self.finish(outcome, &mut trace, begin);
+        self.conclude(Served::Answered(Handled::Done, outcome), trace, manner, begin);
     }
 
     /// Refuses the request that comes in, behind which nothing can be trusted.

@@ -15,10 +15,10 @@ use super::serve::Owner;
 use crate::access::Accounts;
 use crate::answer::{Answer, Handling, Later, Loop};
 use crate::entities::ranges::{Query, form_of};
-use crate::entities::{AskedWrite, ReadConditions, WriteReply, batch};
+use crate::entities::{AskedWrite, ReadConditions, batch};
 use crate::follow::Trace;
 use crate::names::Operation;
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, WriteReply};
 use crate::timing::route;
 
 /// See the module.

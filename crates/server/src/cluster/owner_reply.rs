@@ -5,9 +5,9 @@ use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
 use pellucid_store::{Object, Value, Written};
 use pellucid_thread::HandedOver;
 
-use crate::entities::{ReadConditions, WriteReply, head_reply, object_reply};
+use crate::entities::ReadConditions;
 use crate::log::Log;
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, WriteReply};
 
 /// One in so many waits for another node is in the profile of waits: all of them would cost each
 /// forwarded request a stack and a lock. How long they took in all, the account knows.
@@ -52,10 +52,14 @@ impl OwnerReply {
         let head = answer.head();
         Ok(match request {
             Forwarded::Write(reply) => reply.of(Written { sequence: answer.sequence }),
-            Forwarded::Head(conditions) => head_reply(head, &conditions),
+            Forwarded::Head(conditions) => {
+                let verdict = conditions.judge(head.as_ref());
+                Reply::to_head(head, verdict)
+            }
             Forwarded::Get(conditions) => {
+                let verdict = conditions.judge(head.as_ref());
                 let object = head.map(|head| Object { head, value: Value::Owned(payload) });
-                object_reply(object, &conditions)
+                Reply::to_get(object, verdict)
             }
         })
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pellucid_account::{Stamp, Timeline};
 use pellucid_http::Request;
 use pellucid_store::{
-    Acknowledgement, Answer as StoreAnswer, Arrival, Condition, Copies, KEY_LENGTH_MAX,
-    Operation as StoreOperation, ReadMode, Store, Table, Workers, Written,
+    Acknowledgement, Answer as StoreAnswer, Arrival, Condition, Copies, Head, KEY_LENGTH_MAX,
+    Object, Operation as StoreOperation, ReadMode, Store, Table, Workers, Written,
 };
 
 use super::batch;
@@ -16,14 +16,13 @@ use super::lifetime::lifetime_ms;
 use super::multi_get::KeyList;
 use super::pieces::{Asked, RangeWalk};
 use super::ranges::{Form, Query, form_of};
-use super::replies::{WriteReply, head_reply, object_reply};
 use super::tables::EntityTables;
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::Operation;
 use crate::query::{check_parameters, number_parameter, only_parameter, parameter, text_parameter};
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, WriteReply};
 
 /// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
 /// handed over.
@@ -95,12 +94,18 @@ impl EntityApi {
             Operation::EntityGet => {
                 let conditions = ReadConditions::of(request);
                 let found = store.get(table, key, timeline);
-                Answer::of_store(found, timeline, move |object| object_reply(object, &conditions))
+                reply_to(found, timeline, move |object: Option<Object>| {
+                    let verdict = conditions.judge(object.as_ref().map(|object| &object.head));
+                    Reply::to_get(object, verdict)
+                })
             }
             Operation::EntityHead => {
                 let conditions = ReadConditions::of(request);
                 let found = store.head(table, key, timeline);
-                Answer::of_store(found, timeline, move |head| head_reply(head, &conditions))
+                reply_to(found, timeline, move |head: Option<Head>| {
+                    let verdict = conditions.judge(head.as_ref());
+                    Reply::to_head(head, verdict)
+                })
             }
             _ => {
                 let is_put = operation == Operation::EntityPut;
@@ -110,7 +115,7 @@ impl EntityApi {
                 let operations = [StoreOperation { key, value, condition, lifetime_ms }];
                 let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
                 let written = store.write(table, &operations, acknowledgement, timeline);
-                Answer::of_store(written, timeline, move |written| reply.of(written))
+                reply_to(written, timeline, move |written| reply.of(written))
             }
         }
     }
@@ -190,7 +195,7 @@ impl EntityApi {
         let reply = WriteReply::Batch { entries: operations.len() };
         let store = other.as_deref().unwrap_or(&*self.store);
         let written = store.write(table, &operations, acknowledgement, timeline);
-        Answer::of_store(written, timeline, move |written| reply.of(written))
+        reply_to(written, timeline, move |written| reply.of(written))
     }
 
     /// Has another thread parse and write a batch that would hold up the event loop.
@@ -261,6 +266,24 @@ impl EntityApi {
                 .to_owned()),
             (Some(_), Some(_)) => Err(format!("1 ≤ `ack` ≤ `from` ≤ {copies} has to hold")),
         }
+    }
+}
+
+/// The reply that `make` makes of the store's answer, now or later.
+#[inline]
+fn reply_to<T: 'static>(
+    answer: StoreAnswer<T>,
+    timeline: &mut Timeline,
+    make: impl FnOnce(T) -> Reply + Send + 'static,
+) -> Handling {
+    match answer {
+        StoreAnswer::Now(result) => {
+            timeline.stamp_after_lap(Stamp::Executed);
+            Ok(Answer::Reply(make(result?)))
+        }
+        StoreAnswer::Later(pending) => Ok(Answer::pending(|completer| {
+            pending.when_ready(|arrival| completer.complete(Later::Made(Made::by(arrival, make))));
+        })),
     }
 }
 

@@ -3,16 +3,7 @@
 use pellucid_http::{Coding, Request, plain_tag};
 use pellucid_store::{Condition, Head};
 
-use crate::reply::Failure;
-
-/// The verdict of the conditions on a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Proceed,
-    /// The client has it, in this coding.
-    NotModified(Option<Coding>),
-    PreconditionFailed,
-}
+use crate::reply::{Failure, Verdict};
 
 /// The conditions of a read. Headers in several lines are one list (RFC 9110, section 5.3).
 #[derive(Debug, Default)]

@@ -8,7 +8,6 @@ mod lines;
 pub(crate) mod multi_get;
 mod pieces;
 pub(crate) mod ranges;
-mod replies;
 mod tables;
 
 pub(crate) use api::{AskedWrite, EntityApi};
@@ -16,6 +15,5 @@ pub(crate) use conditions::{ReadConditions, WriteHeaders};
 pub(crate) use lifetime::LIFETIME_SECONDS_MAX;
 pub(crate) use multi_get::KEYS_MAX;
 pub(crate) use ranges::{names_type, write_base64};
-pub(crate) use replies::{WriteReply, head_reply, object_reply};
 pub use tables::is_entity_table;
 pub(crate) use tables::{EntityTables, NAME_PATTERN, check_name, table_name};
