@@ -1,13 +1,11 @@
 //! Queries. Any text is read or refused; what is read is planned and run for a moment, over a few
 //! documents with indexes, within its bounds of memory and time. Where the order of rows makes no
 //! difference, indexes make none to the result.
-#![no_main]
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_account::Timeline;
 use pellucid_aql::{
     Collection, CollectionId, Execution, Index, IndexKind, IndexRequest, KillSwitch, Parsed, Plan,
@@ -185,7 +183,7 @@ fn is_of_any_order(plan: &Plan, text: &str) -> bool {
     nodes.iter().all(is_plain) && !UNSTEADY.iter().any(|word| text.contains(word))
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(parsed) = parse(text) else { return };
     WORLD.with_borrow_mut(|slot| {
@@ -204,4 +202,4 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(found, expected);
         }
     });
-});
+}

@@ -1,12 +1,11 @@
 //! The definition of a table, or the key of an index entry, as the first byte says.
-#![no_main]
 
 use pellucid_engine::fuzzing::{definition, index_key};
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     match data.split_first() {
         Some((choice, bytes)) if choice & 1 == 0 => definition(bytes),
         Some((_, bytes)) => index_key(bytes),
         None => {}
     }
-});
+}

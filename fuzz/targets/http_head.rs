@@ -1,10 +1,8 @@
 //! The head of a request and a chunked body, in one piece and in many. The first byte is the length
 //! of the pieces.
-#![no_main]
 
 use std::mem::MaybeUninit;
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_fuzz::pieces;
 use pellucid_http::{ChunkedDecoder, Framing, HEADERS_MAX, Refusal, parse};
 
@@ -44,7 +42,7 @@ fn body_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Decoded {
     Ok(None)
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((length, stream)) = data.split_first() else { return };
     let whole = head_of(stream);
     let mut end = 0;
@@ -66,4 +64,4 @@ fuzz_target!(|data: &[u8]| {
         _ => stream,
     };
     assert_eq!(body_of(std::iter::once(body)), body_of(pieces(body, *length)));
-});
+}

@@ -1,11 +1,9 @@
 //! Bodies of imports. Whatever is sent, each document that is there afterwards is a whole one under
 //! its own key, and as many are there as the report says.
-#![no_main]
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, document_of,
@@ -61,7 +59,7 @@ fn options(choice: u8) -> ImportOptions {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
     WORLD.with_borrow_mut(|slot| {
         if slot.as_ref().is_some_and(|world| world.imports >= IMPORTS_MAX) {
@@ -98,4 +96,4 @@ fuzz_target!(|data: &[u8]| {
             Err(_) => assert!(choice & 16 == 0 || count == 0),
         }
     });
-});
+}

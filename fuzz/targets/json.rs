@@ -1,13 +1,11 @@
 //! JSON text. What is read must be a whole packed document, and be the same after it was written
 //! and read again.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_value::json::{Limits, parse_packed};
 use pellucid_value::packed::check;
 use pellucid_value::{Duplicates, Value};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Ok(document) = parse_packed(data, Limits::default()) else {
         let limits = Limits { duplicates: Duplicates::First, ..Limits::default() };
         if let Ok(document) = parse_packed(data, limits) {
@@ -22,4 +20,4 @@ fuzz_target!(|data: &[u8]| {
     let again = Value::open(&again).expect("a whole document opens");
     assert_eq!(again.to_json(), text);
     assert!(again == value);
-});
+}

@@ -1,12 +1,10 @@
 //! Packed documents. Damaged ones are read without a panic; whole ones are the same after they were
 //! built anew, and their index keys keep them.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_value::packed::{Builder, check, open};
 use pellucid_value::{Value, equal, index_key};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     if let Some((decoded, taken)) = index_key::decode(data) {
         let mut key = Vec::new();
         index_key::encode(decoded.value.view(), &mut key);
@@ -29,4 +27,4 @@ fuzz_target!(|data: &[u8]| {
     index_key::encode(view, &mut key);
     let (decoded, taken) = index_key::decode(&key).expect("an encoding decodes");
     assert!(taken == key.len() && equal(decoded.value.view(), view));
-});
+}

@@ -1,8 +1,6 @@
 //! The parameters behind the `?`. The first byte chooses: the bytes as they are, or the bytes as a
 //! client would send them, some percent-encoded by need and some by whim.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_server::fuzzing::query_parameter;
 
 /// Encodes what must be, and every byte whose lowest three bits are those of `whim`.
@@ -19,7 +17,7 @@ fn encode(bytes: &[u8], whim: u8) -> String {
     text
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     if choice & 1 == 0 {
         let Ok(query) = std::str::from_utf8(bytes) else { return };
@@ -30,4 +28,4 @@ fuzz_target!(|data: &[u8]| {
         let query = format!("x=1&id={}&y", encode(bytes, choice >> 1));
         assert_eq!(query_parameter(&query, "id"), Ok(Some(bytes.to_vec())));
     }
-});
+}

@@ -1,8 +1,6 @@
 //! A client's view of responses, in one piece and in many. The first byte is the length
 //! of the pieces, the second says whether the response is kept and whether it answers a HEAD.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_client::http::{Malformed, Parsed, Response, ResponseParser};
 use pellucid_fuzz::pieces;
 
@@ -34,7 +32,7 @@ fn read<'a>(parts: impl Iterator<Item = &'a [u8]>, flags: u8) -> Outcome {
     Outcome { responses, end: parser.end() }
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let [length, flags, stream @ ..] = data else { return };
     assert_eq!(read(std::iter::once(stream), *flags), read(pieces(stream, *length), *flags));
-});
+}

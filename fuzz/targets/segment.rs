@@ -1,8 +1,6 @@
 //! A segment of the journal: its records up to a tear, what stands behind it, its footer. The first
 //! byte says whether the checksums are made right first.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_engine::fuzzing::segment;
 use pellucid_fuzz::checksums::fix_segment;
 
@@ -10,7 +8,7 @@ use pellucid_fuzz::checksums::fix_segment;
 const IDENTITY: u64 = 7;
 const NUMBER: u64 = 1;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     let mut bytes = bytes.to_vec();
     if choice & 1 == 1 && bytes.len() >= 32 {
@@ -19,4 +17,4 @@ fuzz_target!(|data: &[u8]| {
         let _ = fix_segment(&mut bytes);
     }
     segment(&bytes);
-});
+}

@@ -1,11 +1,9 @@
 //! A whole store, one of whose files is the input: opened, read both ways, looked up, verified,
 //! rebuilt. The first byte chooses the file, whether its checksums are made right first, whether it
 //! is cut short, and whether the ledger is rebuilt.
-#![no_main]
 
 use std::ops::Bound;
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_engine::{Direction, Engine, Result, rebuild_ledger, verify};
 use pellucid_fuzz::checksums::fix_file;
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, TABLE, options, with_file};
@@ -36,7 +34,7 @@ fn use_store(engine: &Engine) -> Result<()> {
     engine.compact()
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     let index = usize::from(choice & 15) % EXAMPLE.len();
     let [fixes, is_cut, rebuilds] = [4, 5, 6].map(|bit| choice >> bit & 1 == 1);
@@ -53,4 +51,4 @@ fuzz_target!(|data: &[u8]| {
         let _ = use_store(&engine);
         let _ = engine.close();
     }
-});
+}

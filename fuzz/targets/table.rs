@@ -1,13 +1,11 @@
 //! The parts of a table that are read when it is opened. The first byte chooses: the filter, the
 //! index behind the offset at which the blocks end, the closing, or the closing with its checksum
 //! made right. Whole tables are read by the target `store`.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pellucid_engine::fuzzing::{closing, filter, index};
 use pellucid_fuzz::checksums::fix_table;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     match choice & 3 {
         0 => filter(bytes),
@@ -23,4 +21,4 @@ fuzz_target!(|data: &[u8]| {
             closing(&bytes);
         }
     }
-});
+}

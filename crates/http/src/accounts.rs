@@ -73,6 +73,7 @@ impl Arrival {
 }
 
 /// The account of a request that is under way.
+#[derive(Clone)]
 pub(crate) struct Trace {
     pub(crate) timeline: Timeline,
     pub(crate) facts: RequestFacts,

@@ -188,7 +188,7 @@ impl<'a, S: Service> Serving<'a, S> {
             compressed_from_bytes: self.dispatcher.limits().compressed_from_bytes,
         };
         if self.dispatcher.is_overloaded() {
-            return self.refuse_whole(&Refusal::Overloaded, manner, trace);
+            return self.refuse_whole(&Refusal::Overloaded, manner, &mut trace);
         }
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body };
@@ -202,7 +202,7 @@ impl<'a, S: Service> Serving<'a, S> {
                 service.handle(&request, response, exchange)
             };
         let served = self.dispatcher.serve(call, &mut trace, target, serve);
-        self.conclude(served, trace, manner, begin);
+        self.conclude(served, &mut trace, manner, begin);
     }
 
     /// Goes on in HTTP/2, where this request is answered, if the client asks for it.
@@ -229,7 +229,7 @@ impl<'a, S: Service> Serving<'a, S> {
                 service.resume(later, response, exchange)
             };
         let served = self.dispatcher.serve(call, &mut trace, target, serve);
-        self.conclude(served, trace, manner, begin);
+        self.conclude(served, &mut trace, manner, begin);
     }
 
     /// Answers the request that was handed over to code that panicked.
@@ -239,16 +239,17 @@ impl<'a, S: Service> Serving<'a, S> {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
         let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
-        self.conclude(Served::Answered(Handled::Done, outcome), trace, manner, begin);
+        self.conclude(Served::Answered(Handled::Done, outcome), &mut trace, manner, begin);
     }
 
     /// Goes on by what the service did with a request, whose response is in `out` from `begin` on.
     #[inline]
-    fn conclude(&mut self, served: Served, mut trace: Trace, manner: Manner, begin: usize) {
+    fn conclude(&mut self, served: Served, trace: &mut Trace, manner: Manner, begin: usize) {
         let (handled, outcome) = match served {
             Served::Answered(handled, outcome) => (handled, outcome),
             Served::Later(watch) => {
-                self.conn.stage = Stage::Waiting(self.dispatcher.park(trace, manner, watch));
+                self.conn.stage =
+                    Stage::Waiting(self.dispatcher.park(trace.clone(), manner, watch));
                 return;
             }
         };
@@ -266,9 +267,16 @@ impl<'a, S: Service> Serving<'a, S> {
         match handled {
             Handled::Stream(source) if outcome.streamed != Streamed::No => {
                 accounts.count_in_flight();
-                let _flight = self.dispatcher.send_away(&trace);
+                let _flight = self.dispatcher.send_away(trace);
                 let Outcome { streamed: framing, keep_alive, .. } = outcome;
-                let streaming = Streaming { source, framing, trace, keep_alive, _flight, _memory };
+                let streaming = Streaming {
+                    source,
+                    framing,
+                    trace: trace.clone(),
+                    keep_alive,
+                    _flight,
+                    _memory,
+                };
                 self.conn.stage = Stage::Streaming(Box::new(streaming));
                 return;
             }
@@ -277,16 +285,16 @@ impl<'a, S: Service> Serving<'a, S> {
             _ => self.conn.close_after_response(self.dispatcher.is_stopping()),
         }
         let accounts = &mut self.dispatcher.accounts;
-        let record = accounts.seal(&mut trace);
+        let record = accounts.seal(trace);
         accounts.finish(self.output, record, self.out.len() - self.begin);
     }
 
     /// Refuses a request that came whole, behind which others may follow.
     #[cold]
-    fn refuse_whole(&mut self, refusal: &Refusal, manner: Manner, mut trace: Trace) {
+    fn refuse_whole(&mut self, refusal: &Refusal, manner: Manner, trace: &mut Trace) {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
-        let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        let outcome = self.dispatcher.refuse(refusal, manner, trace, target);
         if *refusal == Refusal::UnknownProtocol && !self.conn.is_spoken() {
             // It is for a client that meant to begin with HTTP/2 (RFC 9113, section 3.4).
             self.out.truncate(begin);
@@ -299,9 +307,9 @@ impl<'a, S: Service> Serving<'a, S> {
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &Turn) {
         let arrival = Arrival::of(self.conn.begin_answer(turn), turn, 0);
-        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
         let manner = Manner { keep_alive: false, is_head, ..Manner::PLAIN };
-        self.refuse_whole(refusal, manner, trace);
+        self.refuse_whole(refusal, manner, &mut trace);
         self.conn.closing = Closing::AfterLinger;
     }
 
