@@ -1,10 +1,6 @@
 //! Backups of a store that is open, and what becomes of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -46,8 +42,7 @@ fn a_backup_is_links_and_stays_what_it_was() {
     assert!(backup.linked_files > 5 && backup.size_bytes > 60_000, "{backup:?}");
     // The store goes on: everything that the backup names is merged and collected away.
     fill(&engine, 5);
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     engine.collect().unwrap();
     engine.close().unwrap();
     assert_eq!(verify(BACKUP, &files).unwrap().problems, []);

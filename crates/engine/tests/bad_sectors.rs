@@ -27,9 +27,7 @@ fn value(key: u64) -> Vec<u8> {
 /// A closed store of several segments of many pages, all of it in tables as well; with the sequence
 /// numbers.
 fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(options);
     let write = |key: u64| put(&engine, table, &key.to_le_bytes(), &value(key)).unwrap();
     let sequences = (0..KEYS).map(write).collect();
     engine.flush().unwrap();

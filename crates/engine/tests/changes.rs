@@ -6,19 +6,9 @@ mod common;
 
 use common::*;
 use pellucid_engine::{
-    Acknowledgement, Change, ChangeStep, Changes, Engine, EngineOptions, Error, Operation, TableId,
+    Acknowledgement, Change, ChangeStep, Changes, Engine, Error, Operation, TableId,
 };
-use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{Random, SeededRandom};
-
-/// Small segments, so that a hundred records are many of them.
-fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
-    EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
-}
-
-fn open(files: &SimulatedFileSystem) -> Engine {
-    Engine::open(STORE, tiny(files)).unwrap()
-}
 
 /// All changes up to now.
 fn rest_of(changes: &mut Changes) -> Result<Vec<Change>, Error> {
@@ -68,10 +58,8 @@ fn write_some(
 #[test]
 fn every_write_comes_in_its_order_also_after_flushes_and_openings() {
     for seed in 0..20 {
-        let files = SimulatedFileSystem::new();
         let mut random = SeededRandom::new(seed);
-        let mut engine = open(&files);
-        let table = engine.table("t").unwrap();
+        let (files, mut engine, table) = open_new(tiny);
         let other = engine.table("other").unwrap();
         let mut written = Vec::new();
         for round in 0..6 {
@@ -81,7 +69,7 @@ fn every_write_comes_in_its_order_also_after_flushes_and_openings() {
                 0 => engine.flush().unwrap(),
                 1 => {
                     engine.close().unwrap();
-                    engine = open(&files);
+                    engine = Engine::open(STORE, tiny(&files)).unwrap();
                 }
                 _ => {}
             }
@@ -100,9 +88,7 @@ fn every_write_comes_in_its_order_also_after_flushes_and_openings() {
 
 #[test]
 fn a_walk_goes_on_with_what_is_written_meanwhile() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files);
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(tiny);
     let mut changes = engine.changes(table, engine.newest_sequence()).unwrap();
     assert!(matches!(changes.step().unwrap(), ChangeStep::End));
     let mut random = SeededRandom::new(1);
@@ -114,9 +100,7 @@ fn a_walk_goes_on_with_what_is_written_meanwhile() {
 
 #[test]
 fn writes_that_were_collected_are_an_error_that_says_where_to_go_on() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files);
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(tiny);
     let mut early = engine.changes(table, 0).unwrap();
     for _ in 0..100 {
         engine.put(table, b"again", &[7; 500]).unwrap();
@@ -138,9 +122,7 @@ fn writes_that_were_collected_are_an_error_that_says_where_to_go_on() {
 
 #[test]
 fn a_change_that_has_to_be_durable_is_so_before_it_is_told() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files);
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(tiny);
     let mut changes = engine.changes(table, engine.newest_sequence()).unwrap().durable_only();
     for _ in 0..3 {
         let written = engine.put(table, b"key", b"value").unwrap();
@@ -154,15 +136,13 @@ fn a_change_that_has_to_be_durable_is_so_before_it_is_told() {
 /// that got its number.
 #[test]
 fn a_number_beyond_the_last_write_is_refused_after_a_loss_of_power() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files);
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(tiny);
     let written = engine.put(table, b"durable", b"value").unwrap();
     engine.wait_durable(written.sequence).unwrap();
     let since = write_some(&engine, table, &mut SeededRandom::new(3), 10).last().unwrap().0;
     let mut fallen_back = 0;
     for seed in 0..20 {
-        let engine = open(&files.crash(seed));
+        let engine = Engine::open(STORE, tiny(&files.crash(seed))).unwrap();
         let newest = engine.newest_sequence();
         if newest < since {
             fallen_back += 1;
@@ -178,8 +158,7 @@ fn a_number_beyond_the_last_write_is_refused_after_a_loss_of_power() {
 /// A step over large writes of others looked at gigabytes before it returned.
 #[test]
 fn a_step_over_others_looks_at_few_bytes() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files);
+    let (_, engine, _) = open_new(tiny);
     let (mine, other) = (engine.table("mine").unwrap(), engine.table("other").unwrap());
     let since = engine.stats().published_sequence;
     for number in 0..60 {

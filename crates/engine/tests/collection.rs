@@ -1,14 +1,9 @@
 //! Collection of the journal: what it frees, what it keeps, and that nothing comes back.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -17,8 +12,7 @@ use common::watched::{Moment, WatchedFiles, is_segment};
 use common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger,
-    verify,
+    Acknowledgement, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use pellucid_io::{FileSystem, SeededRandom};
@@ -27,59 +21,34 @@ fn delete(engine: &Engine, table: TableId, key: &[u8]) {
     engine.delete(table, key).unwrap();
 }
 
-/// Small segments, so that a hundred records are many of them.
-fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
-    EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
-}
-
-fn key(number: u32) -> Vec<u8> {
-    format!("key {number:04}").into_bytes()
-}
-
 /// A store whose 40 keys were put four times.
 fn overwritten() -> (SimulatedFileSystem, Engine, TableId) {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(tiny);
     for round in 0..4_u8 {
-        for number in 0..40 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
+        fill(&engine, table, 0..40, &[round; 100]);
     }
     settle(&engine);
     (files, engine, table)
 }
 
-fn settle(engine: &Engine) {
-    engine.flush().unwrap();
-    engine.compact().unwrap();
-}
-
 fn keys(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
-    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
-    collect(scan).unwrap().into_iter().map(|(key, _)| key).collect()
+    rows(engine, table).into_iter().map(|(key, _)| key).collect()
 }
 
 /// The bytes that the records of all live keys take.
 fn live_bytes(engine: &Engine, table: TableId) -> u64 {
-    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
-    let rows = collect(scan).unwrap();
     let record = |key: usize, held: &Held| {
         let header = if held.head.is_empty() { 24 } else { 40 };
         (header + 2 + key + held.head.len() + held.value.len()) as u64
     };
-    rows.iter().map(|(key, held)| record(key.len(), held).next_multiple_of(8)).sum()
+    rows(engine, table).iter().map(|(key, held)| record(key.len(), held).next_multiple_of(8)).sum()
 }
 
 #[test]
 fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(tiny);
     for round in 0..10_u8 {
-        for number in 0..50 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
+        fill(&engine, table, 0..50, &[round; 100]);
     }
     put(&engine, table, b"rarely", b"1").unwrap();
     settle(&engine);
@@ -149,8 +118,7 @@ fn the_books_are_exact() {
     let files = SimulatedFileSystem::new();
     let mut choose = Chooser::new(5);
     for round in 0..6 {
-        let engine = Engine::open(STORE, tiny(&files)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(tiny(&files));
         for _ in 0..150 {
             let key = key(choose.below(80) as u32);
             if choose.below(4) == 0 {
@@ -191,12 +159,8 @@ fn record_bytes(files: &SimulatedFileSystem) -> u64 {
 #[test]
 fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
     for keep_every in [1, 3, 50] {
-        let files = SimulatedFileSystem::new();
-        let engine = Engine::open(STORE, tiny(&files)).unwrap();
-        let table = engine.table("t").unwrap();
-        for number in 0..200 {
-            put(&engine, table, &key(number), &[1; 100]).unwrap();
-        }
+        let (files, engine, table) = open_new(tiny);
+        fill(&engine, table, 0..200, &[1; 100]);
         let mut kept = Vec::new();
         for number in 0..200 {
             if number % keep_every == keep_every - 1 {
@@ -229,14 +193,10 @@ fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
 /// The tombstones themselves go, too: a queue does not grow for ever.
 #[test]
 fn tombstones_go_once_there_is_nothing_left_for_them_to_hide() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(tiny);
     put(&engine, table, b"stays", &[1; 3_000]).unwrap();
     for round in 0..20 {
-        for number in 0..100 {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        }
+        fill(&engine, table, 0..100, &[round; 100]);
         for number in 0..100 {
             delete(&engine, table, &key(number));
         }
@@ -263,9 +223,9 @@ fn put_all(engine: &Engine, table: TableId, numbers: std::ops::Range<u32>, byte:
 
 /// Overwrites one key, so that all of its records but one are dead.
 fn put_often(engine: &Engine, table: TableId, times: u32) {
-    (0..times).for_each(|_| {
+    for _ in 0..times {
         engine.put(table, b"often", &[3; 300]).unwrap();
-    });
+    }
 }
 
 /// Flushes, and ends the segment that grows: a backup does.
@@ -297,9 +257,7 @@ fn check_hidden(files: &SimulatedFileSystem, engine: &Engine, table: TableId) {
 /// The tombstone was collected, and the value lies on in a segment that was not worth it.
 #[test]
 fn a_marker_stays_for_what_lies_in_a_segment_below() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     hide_in_the_segment_above(&engine, table);
     settle(&engine);
     assert_eq!(engine.collect().unwrap().segments, 1, "the one above");
@@ -310,9 +268,7 @@ fn a_marker_stays_for_what_lies_in_a_segment_below() {
 /// to a number have nothing to hide there was said of those above the snapshot, too.
 #[test]
 fn a_marker_stays_for_what_a_snapshot_kept() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     engine.put(table, b"k", &[1; 100]).unwrap();
     put_all(&engine, table, LIVE, 2);
     put_often(&engine, table, 6);
@@ -339,8 +295,7 @@ fn a_merge_in_the_middle_of_a_collection_frees_no_marker_too_early() {
     let files = SimulatedFileSystem::new();
     let watched = WatchedFiles::new(&files);
     let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     hide_in_the_segment_above(&engine, table);
     let (begin, begun) = mpsc::channel();
     watched.at_next(Moment::Created, is_segment, move || {
@@ -365,8 +320,7 @@ fn what_is_dropped_during_a_collection_is_counted_where_it_went() {
     let files = SimulatedFileSystem::new();
     let watched = WatchedFiles::new(&files);
     let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     put_all(&engine, table, LIVE, 2);
     put_often(&engine, table, 6);
     end_segment(&engine, "first");
@@ -386,9 +340,7 @@ fn what_is_dropped_during_a_collection_is_counted_where_it_went() {
 /// The manifest named the dead bytes of all merges but the one that it was written for.
 #[test]
 fn the_books_survive_the_death_of_the_process() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(tiny);
     for round in 0..3 {
         put_all(&engine, table, LIVE, round);
         delete(&engine, table, &key(u32::from(round)));
@@ -406,15 +358,10 @@ fn the_books_survive_the_death_of_the_process() {
 /// titan#167: a snapshot holds what it sees through a collection.
 #[test]
 fn a_snapshot_keeps_its_records() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
-    for number in 0..100 {
-        put(&engine, table, &key(number), &[1; 100]).unwrap();
-    }
+    let (_files, engine, table) = open_new(tiny);
+    fill(&engine, table, 0..100, &[1; 100]);
     let snapshot = engine.snapshot();
-    let mut held_scan =
-        engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    let mut held_scan = scan_all(&engine, table);
     let held_value = engine.get(table, &key(7)).unwrap().unwrap().value;
     for number in 0..100 {
         if number % 2 == 0 {
@@ -442,17 +389,12 @@ fn a_snapshot_keeps_its_records() {
 /// ones in the list before leads elsewhere then.
 #[test]
 fn a_scan_goes_on_over_segments_that_were_collected_meanwhile() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, tiny(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(tiny);
     for round in 0..3 {
-        (0..700).for_each(|number| {
-            put(&engine, table, &key(number), &[round; 100]).unwrap();
-        });
+        fill(&engine, table, 0..700, &[round; 100]);
     }
     settle(&engine);
-    let mut scan =
-        engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
+    let mut scan = scan_all(&engine, table);
     for number in 0..700 {
         if number == 200 {
             let before = engine.stats().segments;
@@ -469,19 +411,13 @@ fn a_scan_goes_on_over_segments_that_were_collected_meanwhile() {
 #[test]
 fn a_loss_of_power_after_a_collection_exposes_no_hole() {
     for seed in 0..40 {
-        let files = SimulatedFileSystem::new();
-        let engine = Engine::open(STORE, tiny(&files)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (files, engine, table) = open_new(tiny);
         for _ in 0..3 {
-            for number in 0..60 {
-                put(&engine, table, &key(number), &[1; 100]).unwrap();
-            }
+            fill(&engine, table, 0..60, &[1; 100]);
         }
         settle(&engine);
         // These are in memory and in the page cache only.
-        for number in 0..60 {
-            put(&engine, table, &key(number), &[2; 10]).unwrap();
-        }
+        fill(&engine, table, 0..60, &[2; 10]);
         engine.collect().unwrap();
         let crashed = files.crash(seed);
         let engine = Engine::open(STORE, tiny(&crashed)).unwrap();
@@ -497,13 +433,9 @@ fn a_loss_of_power_after_a_collection_exposes_no_hole() {
 fn a_collection_may_be_cut_short_anywhere() {
     let mut errors = 0;
     for number in 1..400 {
-        let files = SimulatedFileSystem::new();
-        let engine = Engine::open(STORE, tiny(&files)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (files, engine, table) = open_new(tiny);
         for round in 0..4_u8 {
-            for number in 0..40 {
-                put(&engine, table, &key(number), &[round; 100]).unwrap();
-            }
+            fill(&engine, table, 0..40, &[round; 100]);
             delete(&engine, table, &key(u32::from(round)));
         }
         settle(&engine);
@@ -586,8 +518,7 @@ fn a_run_that_a_damaged_table_judges_is_set_aside() {
 fn the_thread_collects_while_others_write_and_read() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { background: true, ..tiny(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     let mut round = 0_u64;
     while engine.stats().collected.segments == 0 {
         round += 1;
@@ -613,9 +544,9 @@ fn the_thread_collects_while_others_write_and_read() {
 
 /// Waits for what a thread in the background does.
 fn until(mut holds: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it does not come about");
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come about");
         std::thread::yield_now();
     }
 }
@@ -626,8 +557,7 @@ fn until(mut holds: impl FnMut() -> bool) {
 fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { background: true, ..tiny(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     put(&engine, table, b"k", b"v").unwrap();
     let spares = || list(&files, "journal").len() as u64 - engine.stats().segments;
     // It may still be under way.
@@ -674,8 +604,7 @@ fn a_scan_passes_over_what_expires_between_finding_and_reading() {
         }
         put(&engine, table, b"last", &[1; 100]).unwrap();
         settle(&engine);
-        let (start, end) = (Bound::Unbounded, Bound::Unbounded);
-        let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
+        let mut scan = scan_all(&engine, table);
         for number in 0..before_pause {
             assert_eq!(scan.next().unwrap().unwrap().0, key(number));
         }
@@ -698,11 +627,8 @@ fn expired_values_make_room_and_bring_nothing_back() {
         clock: Clock::simulated(clock),
         ..tiny(files)
     };
-    let engine = Engine::open(STORE, options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
-    for number in 0..100 {
-        put(&engine, table, &key(number), &[1; 100]).unwrap();
-    }
+    let (engine, table) = open_table(options(&files));
+    fill(&engine, table, 0..100, &[1; 100]);
     for number in 0..100 {
         put_expiring(&engine, table, &key(number), 1_010_000);
     }

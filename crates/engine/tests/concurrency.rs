@@ -1,10 +1,6 @@
 //! Writers, readers, scans and snapshots at the same time, with all threads of the engine running.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -92,9 +88,7 @@ fn check_pairs(engine: &Engine, table: TableId) {
 
 #[test]
 fn readers_see_whole_batches_in_order_while_two_write() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(busy_options);
     let (stop, counter) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let writers = [1, 2].map(|seed| {
@@ -108,8 +102,7 @@ fn readers_see_whole_batches_in_order_while_two_write() {
         scope.spawn(|| scan_pairs(&engine, table, &stop));
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                engine.flush().unwrap();
-                engine.compact().unwrap();
+                settle(&engine);
             }
         });
         for writer in writers {
@@ -127,9 +120,7 @@ fn readers_see_whole_batches_in_order_while_two_write() {
 
 #[test]
 fn a_counter_by_compare_and_set_loses_no_increment() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(busy_options);
     put(&engine, table, b"counter", &0_u64.to_le_bytes()).unwrap();
     let increment = || {
         let mut done = 0;
@@ -210,20 +201,14 @@ fn check_moved(engine: &Engine, table: TableId, index: IndexId) {
         found.push((object.value.to_vec(), key.to_vec()));
         ControlFlow::Continue(found)
     });
-    let entries = snapshot.fold_index(index, &all, Vec::new(), |mut found, entry| {
-        found.push((entry.term.to_vec(), entry.key.to_vec()));
-        ControlFlow::Continue(found)
-    });
     let mut objects = objects.unwrap();
     objects.sort();
-    assert_eq!(entries.unwrap(), objects);
+    assert_eq!(tables::entries(&snapshot, index), objects);
 }
 
 #[test]
 fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, busy_options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(busy_options);
     let index = engine.index(table, "value").unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -238,8 +223,7 @@ fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
         });
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                engine.flush().unwrap();
-                engine.compact().unwrap();
+                settle(&engine);
                 engine.collect().unwrap();
             }
         });
@@ -261,8 +245,7 @@ fn closing_waits_until_a_merge_on_request_has_given_up() {
     let files = SimulatedFileSystem::new();
     let tables = Path::new(STORE).join("ledger");
     for round in 0..40_u8 {
-        let engine = Engine::open(STORE, busy_options(&files)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(busy_options(&files));
         for number in 0..2_000_u64 {
             put(&engine, table, &number.to_be_bytes(), &[round; 40]).unwrap();
         }
@@ -277,8 +260,7 @@ fn closing_waits_until_a_merge_on_request_has_given_up() {
         assert!(matches!(merged, Ok(()) | Err(Error::Closed)), "{merged:?}");
         assert_eq!(files.list(&tables).unwrap(), at_close, "round {round}");
     }
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&files));
     for number in 0..2_000_u64 {
         assert_eq!(get(&engine, table, &number.to_be_bytes()).unwrap(), Some(vec![39; 40]));
     }

@@ -1,11 +1,7 @@
 //! Damage on the medium is an error that names file and offset, and never a missing key; what was
 //! only torn off by a loss of power is cut off.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -13,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use common::*;
 use pellucid_engine::{
-    Compression, Engine, EngineOptions, Error, TableOptions, cut_tail, rebuild_ledger, stat, verify,
+    Compression, Engine, EngineOptions, Error, TableId, TableOptions, cut_tail, rebuild_ledger,
+    stat, verify,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
@@ -39,20 +36,19 @@ fn corruption(outcome: Result<Engine, Error>) -> (PathBuf, u64, String) {
 }
 
 /// A store with three keys, of which nothing is in tables.
-fn three_keys() -> (SimulatedFileSystem, Engine) {
+fn three_keys() -> (SimulatedFileSystem, Engine, TableId) {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = journal_only(&engine);
     for (key, value) in [(b"a", b"value A"), (b"b", b"value B"), (b"c", b"value C")] {
         put(&engine, table, key, value).unwrap();
     }
-    (files, engine)
+    (files, engine, table)
 }
 
 #[test]
 fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
-    let (files, engine) = three_keys();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = three_keys();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 0x10).unwrap();
     match engine.get(table, b"b") {
@@ -70,19 +66,18 @@ fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
 
 #[test]
 fn a_flipped_bit_in_a_sealed_segment_is_an_error_of_its_get_after_a_clean_stop() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 1).unwrap();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&files));
     assert!(matches!(get(&engine, table, b"b"), Err(Error::Corruption { .. })));
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
 }
 
 #[test]
 fn damage_before_valid_records_of_the_same_boot_is_corruption() {
-    let (files, _engine) = three_keys();
+    let (files, _engine, _) = three_keys();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 1).unwrap();
     let (named, at, what) = corruption(open(&files.kill()));
@@ -94,14 +89,13 @@ fn damage_before_valid_records_of_the_same_boot_is_corruption() {
 /// A file that was cut within the padding of its last record ended the process that opened it.
 #[test]
 fn a_file_that_ends_within_the_padding_of_its_last_record_has_all_of_it() {
-    let (files, _engine) = three_keys();
+    let (files, _engine, _) = three_keys();
     let (path, offset) = find(&files, b"value C");
     let files = files.kill();
     files.open(&path, true).unwrap().set_length(offset + 7).unwrap();
     assert_eq!(cut_tail(STORE, &files).unwrap(), [], "there is nothing to cut");
     for _ in 0..2 {
-        let engine = open(&files).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(small(&files));
         for (key, value) in [(b"a", b"value A"), (b"c", b"value C")] {
             assert_eq!(get(&engine, table, key).unwrap(), Some(value.to_vec()));
         }
@@ -113,7 +107,7 @@ fn a_file_that_ends_within_the_padding_of_its_last_record_has_all_of_it() {
 /// An operator can have the tail cut off that an opening refuses to cut, and is told what goes.
 #[test]
 fn a_tail_is_cut_off_on_request() {
-    let (files, _engine) = three_keys();
+    let (files, _engine, _) = three_keys();
     let (path, offset) = find(&files, b"value B");
     let files = files.kill();
     files.flip_bits(&path, offset, 1).unwrap();
@@ -130,8 +124,7 @@ fn a_tail_is_cut_off_on_request() {
     assert_eq!((&parts[1].path, parts[1].records, parts[1].length), (&gone, 0, 0));
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
     assert_eq!(cut_tail(STORE, &files).unwrap(), []);
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&files));
     assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
     assert_eq!(get(&engine, table, b"b").unwrap(), None);
     put_durable(&engine, table, b"d", b"value D").unwrap();
@@ -142,7 +135,7 @@ fn a_tail_is_cut_off_on_request() {
 /// A cut that was interrupted once the file had its second name failed each time after.
 #[test]
 fn a_cut_that_was_interrupted_can_be_made_again() {
-    let (files, _engine) = three_keys();
+    let (files, _engine, _) = three_keys();
     let (path, offset) = find(&files, b"value B");
     let files = files.kill();
     files.flip_bits(&path, offset, 1).unwrap();
@@ -155,8 +148,7 @@ fn a_cut_that_was_interrupted_can_be_made_again() {
         cut_tail(STORE, &copy).unwrap();
         let kept_as = path.with_extension("journal.dropped");
         assert_eq!(copy.read(&kept_as).unwrap(), before);
-        let engine = open(&copy).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(small(&copy));
         put_durable(&engine, table, b"e", b"value E").unwrap();
         engine.close().unwrap();
         if is_whole {
@@ -168,7 +160,7 @@ fn a_cut_that_was_interrupted_can_be_made_again() {
 /// What the tables hold is nothing that a cut may take away.
 #[test]
 fn no_tail_is_cut_off_that_the_tables_hold() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.flush().unwrap();
     drop(engine);
     let (path, offset) = find(&files, b"value B");
@@ -180,8 +172,7 @@ fn no_tail_is_cut_off_that_the_tables_hold() {
 
 #[test]
 fn damage_before_a_sync_mark_is_corruption_in_any_boot() {
-    let (files, engine) = three_keys();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = three_keys();
     // The sync is noted before the record that follows it, and the note arrives with the next sync.
     engine.wait_durable(4).unwrap();
     put_durable(&engine, table, b"d", b"value D").unwrap();
@@ -194,12 +185,11 @@ fn damage_before_a_sync_mark_is_corruption_in_any_boot() {
 
 #[test]
 fn damage_behind_the_last_sync_is_a_torn_tail_after_a_loss_of_power() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.wait_durable(4).unwrap();
     let (path, offset) = find(&files, b"value C");
     files.flip_bits(&path, offset, 1).unwrap();
-    let engine = open(&files.crash(1)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&files.crash(1)));
     assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
     assert_eq!(get(&engine, table, b"c").unwrap(), None);
     assert_eq!(put(&engine, table, b"c", b"new C").unwrap(), 4, "the number is free again");
@@ -207,9 +197,8 @@ fn damage_behind_the_last_sync_is_a_torn_tail_after_a_loss_of_power() {
 
 #[test]
 fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
-    let (files, engine) = three_keys();
+    let (files, engine, table) = three_keys();
     engine.flush().unwrap();
-    let table = engine.table("t").unwrap();
     put(&engine, table, b"d", b"value D").unwrap();
     let (path, offset) = find(&files, b"value A");
     files.flip_bits(&path, offset, 1).unwrap();
@@ -222,9 +211,7 @@ fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
 /// had changed it.
 #[test]
 fn an_opening_that_refuses_leaves_every_file_as_it_was() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     for number in 0..60 {
         put(&engine, table, &[number], &[number; 400]).unwrap();
     }
@@ -245,7 +232,7 @@ fn an_opening_that_refuses_leaves_every_file_as_it_was() {
 
 #[test]
 fn a_damaged_footer_is_corruption_once_the_manifest_says_sealed() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let (path, _) = find(&files, b"value A");
     let length = files.read(&path).unwrap().len() as u64;
@@ -255,7 +242,7 @@ fn a_damaged_footer_is_corruption_once_the_manifest_says_sealed() {
 
 #[test]
 fn a_segment_that_is_gone_is_corruption() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let (path, _) = find(&files, b"value A");
     files.remove(&path).unwrap();
@@ -264,8 +251,7 @@ fn a_segment_that_is_gone_is_corruption() {
 
 #[test]
 fn every_bit_of_a_small_store_is_watched() {
-    let (files, engine) = three_keys();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = three_keys();
     engine.wait_durable(4).unwrap();
     put(&engine, table, b"d", b"value D").unwrap();
     engine.close().unwrap();
@@ -312,9 +298,7 @@ fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
 #[test]
 fn a_segment_whose_beginning_is_gone_is_damage_and_stays() {
     for (is_cut, is_closed) in [(false, false), (false, true), (true, false), (true, true)] {
-        let files = SimulatedFileSystem::new();
-        let engine = open(&files).unwrap();
-        let table = engine.table("t").unwrap();
+        let (files, engine, table) = open_new(small);
         let last = put_durable(&engine, table, b"a", b"value A").unwrap();
         if is_closed {
             engine.close().unwrap();
@@ -366,7 +350,7 @@ fn a_segment_whose_header_is_a_former_one_is_damage_and_stays() {
 
 #[test]
 fn a_folder_without_its_manifest_is_refused() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     files.remove(&Path::new(STORE).join("manifest")).unwrap();
     assert!(matches!(open(&files), Err(Error::ManifestMissing { .. })));
@@ -375,7 +359,7 @@ fn a_folder_without_its_manifest_is_refused() {
 
 #[test]
 fn a_file_of_another_store_is_refused() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let options = EngineOptions { identity_seed: Some(2), ..small(&files) };
     let other = Engine::open("/other", options).unwrap();
@@ -391,7 +375,7 @@ fn a_file_of_another_store_is_refused() {
 
 #[test]
 fn a_store_is_open_once() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     assert!(matches!(open(&files), Err(Error::Locked { .. })));
     engine.close().unwrap();
     open(&files).unwrap();
@@ -399,7 +383,7 @@ fn a_store_is_open_once() {
 
 #[test]
 fn verify_names_each_damage_and_changes_nothing() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     assert!(matches!(verify(STORE, &files), Err(Error::Locked { .. })));
     engine.flush().unwrap();
     engine.close().unwrap();
@@ -427,7 +411,7 @@ fn verify_names_each_damage_and_changes_nothing() {
 
 #[test]
 fn verify_takes_a_torn_tail_for_one() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.wait_durable(2).unwrap();
     drop(engine);
     for seed in 0..20 {
@@ -442,9 +426,8 @@ fn verify_takes_a_torn_tail_for_one() {
 #[test]
 fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
     for damage in 0..3 {
-        let (files, engine) = three_keys();
+        let (files, engine, table) = three_keys();
         engine.flush().unwrap();
-        let table = engine.table("t").unwrap();
         put(&engine, table, b"a", b"newer A").unwrap();
         engine.close().unwrap();
         let ledger_table = Path::new(STORE).join("ledger").join(&list(&files, "ledger")[0]);
@@ -466,7 +449,7 @@ fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
 /// but `verify` called it damaged, and the ledger could not be rebuilt.
 #[test]
 fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.wait_durable(4).unwrap();
     drop(engine);
     let (path, _) = find(&files, b"value A");
@@ -514,14 +497,12 @@ fn a_rebuild_without_a_segment_changes_nothing() {
 /// damage kept the ledger from being rebuilt.
 #[test]
 fn a_rebuild_does_not_ask_for_what_others_stand_for() {
-    let (files, engine) = three_keys();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = three_keys();
     let (path, offset) = find(&files, b"value B");
     for value in 0..60 {
         put(&engine, table, b"b", &[value; 400]).unwrap();
     }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     let content = files.read(&path).unwrap();
     assert!(engine.collect().unwrap().segments > 0);
     engine.close().unwrap();
@@ -537,14 +518,13 @@ fn a_rebuild_does_not_ask_for_what_others_stand_for() {
 
 #[test]
 fn a_rebuild_from_a_damaged_journal_changes_nothing() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 1).unwrap();
     let outcome = rebuild_ledger(STORE, small(&files));
     assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&files));
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
 }
 
@@ -566,8 +546,7 @@ fn damage_to_what_is_compressed_is_an_error_and_never_a_wrong_answer() {
     for key in &keys {
         put(&engine, table, key, &value(key)).unwrap();
     }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     engine.close().unwrap();
     drop(engine);
     let mut errors = 0;
@@ -604,7 +583,7 @@ fn damage_to_what_is_compressed_is_an_error_and_never_a_wrong_answer() {
 /// `stat` left out tables and indexes that it could not read, and said nothing.
 #[test]
 fn definitions_that_cannot_be_read_are_problems_of_stat() {
-    let (files, engine) = three_keys();
+    let (files, engine, _) = three_keys();
     engine.flush().unwrap();
     engine.close().unwrap();
     let report = stat(STORE, &files).unwrap();

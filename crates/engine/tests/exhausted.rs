@@ -47,8 +47,7 @@ fn expect_all(engine: &Engine, table: TableId) {
 fn a_want_of_descriptors_refuses_writes_for_a_while_and_loses_none() {
     for background in [false, true] {
         let files = SimulatedFileSystem::new();
-        let engine = Engine::open(STORE, options(&files, background)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(options(&files, background));
         let mut refusals = 0;
         for key in 0..KEYS {
             if key == KEYS / 2 {
@@ -72,8 +71,7 @@ fn a_want_of_descriptors_refuses_writes_for_a_while_and_loses_none() {
 #[test]
 fn a_sync_that_fails_is_final_whatever_the_system_says() {
     let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files, false)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options(&files, false));
     put(&engine, table, b"key", b"value").unwrap();
     files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
     assert!(engine.wait_durable(2).is_err());

@@ -1,24 +1,18 @@
 //! Single calls to the file system that fail, each with what has to come of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
 use std::sync::mpsc;
 
 use common::*;
-use pellucid_engine::{Engine, EngineOptions, Error};
+use pellucid_engine::{EngineOptions, Error};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 #[test]
 fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     put_durable(&engine, table, b"safe", b"1").unwrap();
     let sequence = put(&engine, table, b"unsafe", b"2").unwrap();
     files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
@@ -44,8 +38,7 @@ fn an_opening_after_a_failed_sync_vouches_for_what_it_wrote_anew() {
     for (seed, length) in [(0, 100), (1, 6_000), (2, 20_000), (3, 6_000), (4, 20_000)] {
         let files = SimulatedFileSystem::new();
         let options = || EngineOptions { segment_size_bytes: 64 << 10, ..small(&files) };
-        let engine = Engine::open(STORE, options()).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(options());
         put(&engine, table, b"a", &vec![1; length]).unwrap();
         let sequence = put(&engine, table, b"b", &vec![2; length]).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
@@ -67,9 +60,7 @@ fn an_opening_after_a_failed_sync_vouches_for_what_it_wrote_anew() {
 fn an_opening_after_a_failed_seal_vouches_for_what_it_wrote_anew() {
     // Of three syncs: that of the next segment, of the records, and of the footer.
     for failing in 0..12 {
-        let files = SimulatedFileSystem::new();
-        let engine = open(&files).unwrap();
-        let table = engine.table("t").unwrap();
+        let (files, engine, table) = open_new(small);
         let mut acknowledged = Vec::new();
         for index in 0..30_u8 {
             if index == 2 {
@@ -97,9 +88,7 @@ fn an_opening_after_a_failed_seal_vouches_for_what_it_wrote_anew() {
 
 #[test]
 fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"before", b"1").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes() + 100), ..Faults::default() });
     let mut written = 0_u64;
@@ -133,8 +122,7 @@ fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
 fn one_sync_serves_all_who_wait() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { background: true, ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     put_durable(&engine, table, b"first", b"").unwrap();
     let before = engine.stats().syncs;
     let mut last = 0;

@@ -2,11 +2,7 @@
 //! system fails once, and then all calls from it on. Answers stay right, nothing panics, and the
 //! store, its backup, what is restored, rebuilt and salvaged hold what they have to.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
 
 mod common;
 
@@ -167,7 +163,6 @@ impl Run {
         let count = 1 + self.choose.below(3);
         let mut draw = || draw_change(&mut self.choose, Some(now_ms));
         let changes: Vec<Change> = (0..count).map(|_| draw()).collect();
-        let names = (&names.0, &names.1);
         let written = write_changes(engine, names, &changes, Condition::None, Acknowledgement::Os);
         if let Some(sequence) = self.note(written) {
             let mut state = self.history[&self.last_sequence()].clone();
@@ -218,7 +213,7 @@ impl Run {
         assert_eq!(engine.stats().published_sequence, sequence, "{folder}");
         if let Some(names) = self.note(try_names(&engine)) {
             let state = self.state_at(sequence, engine.now_ms());
-            check(&engine.snapshot(), (&names.0, &names.1), &state);
+            check(&engine.snapshot(), &names, &state);
         }
         self.note(engine.close());
     }
@@ -249,8 +244,7 @@ impl Run {
         let found = engine.stats().published_sequence;
         assert!(sequences.contains(&found), "{folder}: {found} is not within {sequences:?}");
         let state = self.state_at(found, engine.now_ms());
-        let names = names(&engine);
-        check(&engine.snapshot(), (&names.0, &names.1), &state);
+        check(&engine.snapshot(), &names(&engine), &state);
     }
 }
 

@@ -5,12 +5,11 @@
 
 mod common;
 
-use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use common::*;
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, Result, TableId, verify,
+    Acknowledgement, Engine, EngineOptions, Error, Operation, Result, TableId, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
@@ -22,10 +21,6 @@ const VALUE_LENGTH: usize = 1_900;
 const KEYS_MAX: u32 = 2_000;
 /// The threads of a busy machine have made room after this time.
 const ROOM_MADE_MAX: Duration = Duration::from_secs(60);
-
-fn key(number: u32) -> Vec<u8> {
-    format!("key {number:05}").into_bytes()
-}
 
 fn value(number: u32) -> Vec<u8> {
     vec![number as u8; VALUE_LENGTH]
@@ -51,8 +46,7 @@ impl Full {
     /// Fills a disk of [`DISK_BYTES`].
     fn fill(files: &SimulatedFileSystem, has_threads: bool) -> Full {
         bound(files, DISK_BYTES);
-        let engine = Engine::open(STORE, Full::options(files, has_threads)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(Full::options(files, has_threads));
         for keys in 0..KEYS_MAX {
             if let Err(error) = put(&engine, table, &key(keys), &value(keys)) {
                 assert!(is_full(&error), "{error}");
@@ -156,8 +150,7 @@ fn a_key_that_is_overwritten_does_not_fill_the_disk() {
     for (has_threads, times) in [(false, 500), (true, 60)] {
         let files = SimulatedFileSystem::new();
         bound(&files, 192 << 10);
-        let engine = Engine::open(STORE, Full::options(&files, has_threads)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (engine, table) = open_table(Full::options(&files, has_threads));
         let store = Full { engine, table, keys: 0, has_threads };
         for round in 0..times {
             store.put(b"key", &[round as u8; 5_000]);
@@ -166,12 +159,6 @@ fn a_key_that_is_overwritten_does_not_fill_the_disk() {
         store.put(b"key", &[7; 40_000]);
         assert_eq!(get(&store.engine, table, b"key").unwrap(), Some(vec![7; 40_000]));
     }
-}
-
-/// All rows with their sequence numbers.
-fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    collect(engine.scan(table, all.0, all.1, Direction::Forward).unwrap()).unwrap()
 }
 
 #[test]

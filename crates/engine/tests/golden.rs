@@ -6,11 +6,7 @@
 //! `definitions` tables with options and indexes, `packed` compressed values, and values that the
 //! ledger holds. The last two have records with long headers alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -80,8 +76,7 @@ fn write(directory: &Path) {
         let operation = operation.with_head(b"a head").with_expiry(expires_at_ms);
         engine.write(&[operation], Acknowledgement::Os).unwrap();
     }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     engine.collect().unwrap();
     for key in (0..KEYS).step_by(10) {
         engine.delete(fruit, &[key]).unwrap();
@@ -152,8 +147,7 @@ fn write_tables(directory: &Path) {
             engine.write(&[delete], Acknowledgement::Os).unwrap();
         }
         if number == KEYS / 2 {
-            engine.flush().unwrap();
-            engine.compact().unwrap();
+            settle(&engine);
             engine.collect().unwrap();
         }
     }
@@ -213,15 +207,17 @@ fn copy(name: &str) -> tempfile::TempDir {
     copy
 }
 
-#[test]
-fn the_store_holds_what_it_held() {
-    if is_to_be_written(VERSION_1) {
-        write(&golden(VERSION_1));
+/// Checks the store called `name` at both times, and again once it was merged, collected and
+/// rebuilt.
+fn check_golden(name: &str, write: fn(&Path), definitions: usize, check: fn(&Engine, u64)) {
+    if is_to_be_written(name) {
+        write(&golden(name));
     }
     for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy(VERSION_1);
+        let copy = copy(name);
         let clock = SimulatedClock::leaked(now_ms);
-        assert_eq!(verify(copy.path(), &SystemFileSystem).unwrap().problems, []);
+        let report = verify(copy.path(), &SystemFileSystem).unwrap();
+        assert_eq!((report.problems, report.definitions.len()), (Vec::new(), definitions));
         let engine = Engine::open(copy.path(), options(clock)).unwrap();
         check(&engine, now_ms);
         engine.compact().unwrap();
@@ -231,6 +227,16 @@ fn the_store_holds_what_it_held() {
         rebuild_ledger(copy.path(), options(clock)).unwrap();
         check(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
     }
+}
+
+#[test]
+fn the_store_holds_what_it_held() {
+    check_golden(VERSION_1, write, 2, check);
+}
+
+#[test]
+fn the_tables_and_indexes_are_what_they_were() {
+    check_golden(DEFINITIONS, write_tables, 5, check_tables);
 }
 
 /// Once nothing of a store is needed any more but what was written last, all records before it are
@@ -258,8 +264,7 @@ fn the_books_are_exact() {
                 engine.delete(fruit, &[key]).unwrap();
             }
         }
-        engine.flush().unwrap();
-        engine.compact().unwrap();
+        settle(&engine);
     }
     let collected = lost(&engine);
     // What is in the active segment has no footer yet; closing seals it.
@@ -273,27 +278,6 @@ fn the_books_are_exact() {
     let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
     let definition = (40_u64 + 2 + 5 + 24).next_multiple_of(8);
     assert_eq!(all - 3 * entry - 2 * definition, lost(&engine));
-}
-
-#[test]
-fn the_tables_and_indexes_are_what_they_were() {
-    if is_to_be_written(DEFINITIONS) {
-        write_tables(&golden(DEFINITIONS));
-    }
-    for now_ms in [WRITTEN_AT_MS, LATER_MS] {
-        let copy = copy(DEFINITIONS);
-        let clock = SimulatedClock::leaked(now_ms);
-        let report = verify(copy.path(), &SystemFileSystem).unwrap();
-        assert_eq!((report.problems, report.definitions.len()), (Vec::new(), 5));
-        let engine = Engine::open(copy.path(), options(clock)).unwrap();
-        check_tables(&engine, now_ms);
-        engine.compact().unwrap();
-        engine.collect().unwrap();
-        check_tables(&engine, now_ms);
-        engine.close().unwrap();
-        rebuild_ledger(copy.path(), options(clock)).unwrap();
-        check_tables(&Engine::open(copy.path(), options(clock)).unwrap(), now_ms);
-    }
 }
 
 /// What the table of [`PACKED`] was made with.
@@ -312,8 +296,7 @@ fn write_packed(directory: &Path) {
     for key in 0..KEYS {
         put(&engine, table, &[key], &value(key)).unwrap();
         if key == KEYS - 10 {
-            engine.flush().unwrap();
-            engine.compact().unwrap();
+            settle(&engine);
         }
     }
     engine.wait_durable(engine.stats().published_sequence).unwrap();

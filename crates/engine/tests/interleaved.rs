@@ -27,10 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Time for another thread to take up what it was given.
 const MEETING: Duration = Duration::from_millis(20);
 
-fn key(number: u64) -> Vec<u8> {
-    format!("key {number:05}").into_bytes()
-}
-
 /// Opens a store on files that are watched.
 fn open_watched(files: &SimulatedFileSystem, background: bool) -> (WatchedFiles, Engine, TableId) {
     let watched = WatchedFiles::new(files);
@@ -38,8 +34,7 @@ fn open_watched(files: &SimulatedFileSystem, background: bool) -> (WatchedFiles,
     // Nothing is flushed before somebody asks for it.
     let memory_bytes = 4 << 20;
     let options = EngineOptions { file_system, background, memory_bytes, ..small(files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     (watched, engine, table)
 }
 
@@ -133,9 +128,7 @@ impl Unsealed {
             Ok(())
         });
         let first = engine.stats().published_sequence + 1;
-        for number in 0..records {
-            put(&engine, table, &key(number), &[7; VALUE_BYTES]).unwrap();
-        }
+        fill(&engine, table, 0..records, &[7; VALUE_BYTES]);
         begun.recv_timeout(PATIENCE).expect("a segment is full");
         let last = first + records - 1;
         assert_eq!(engine.stats().durable_sequence, 0, "nothing is synced");

@@ -1,38 +1,22 @@
 //! Failures that other engines had, each with the test that it cannot happen here. The numbers are
 //! those of the list that the design was made from.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
-use std::ops::Bound;
 use std::path::Path;
 
 use common::*;
-use pellucid_engine::{Direction, Engine, EngineOptions, Error, Operation, TableId};
+use pellucid_engine::{Engine, EngineOptions, Error, Operation};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
-
-fn store() -> (SimulatedFileSystem, Engine, TableId) {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
-    (files, engine, table)
-}
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key {number:05}").into_bytes()
-}
 
 /// 1: a torn record at the end made the whole log unreadable, or hid what was appended behind it.
 #[test]
 fn what_is_appended_after_a_torn_tail_is_found_again() {
     for seed in 0..60 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
         put(&engine, table, b"torn", &[7; 3_000]).unwrap();
         let files = files.crash(seed);
@@ -47,7 +31,7 @@ fn what_is_appended_after_a_torn_tail_is_found_again() {
 /// 2: zeros of preallocated space were read as records, or taken for corruption.
 #[test]
 fn preallocated_zeros_are_the_end_of_the_journal() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"v").unwrap();
     let journal = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
     assert_eq!(files.read(&journal).unwrap().len(), 8 << 10);
@@ -59,11 +43,9 @@ fn preallocated_zeros_are_the_end_of_the_journal() {
 #[test]
 fn a_dropped_record_never_stands_behind_a_new_one() {
     for seed in 0..200 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
-        for number in 0..8 {
-            put(&engine, table, &key(number), &[1; 400]).unwrap();
-        }
+        fill(&engine, table, 0..8, &[1; 400]);
         let files = files.crash(seed);
         let engine = open(&files).unwrap();
         let survivors = engine.stats().published_sequence;
@@ -80,7 +62,7 @@ fn a_dropped_record_never_stands_behind_a_new_one() {
 /// 4: after damage in one log file, replay went on with the next one and left a hole.
 #[test]
 fn replay_never_steps_over_a_hole() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     for number in 0..60 {
         put(&engine, table, &key(number), &[number as u8; 400]).unwrap();
     }
@@ -97,7 +79,7 @@ fn replay_never_steps_over_a_hole() {
 #[test]
 fn a_sync_covers_the_older_segments_first() {
     for failing in 1..1_000 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         let first = engine.stats().published_sequence + 1;
         let written = (0..40).map(|number| put(&engine, table, &key(number), &[7; 700]).unwrap());
         let last = written.max().unwrap();
@@ -123,7 +105,7 @@ fn a_sync_covers_the_older_segments_first() {
 /// 7: the outcome of the sync within a flush was not looked at.
 #[test]
 fn a_flush_whose_sync_fails_fails() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"v").unwrap();
     files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
     assert!(engine.flush().is_err());
@@ -134,7 +116,7 @@ fn a_flush_whose_sync_fails_fails() {
 /// 8: after a failed write to the log, later writes went to it and were lost with the hole.
 #[test]
 fn a_refused_write_leaves_no_hole() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"a", b"1").unwrap();
     // The first call asks how much is free, and does without an answer.
     files.set_faults(Faults { fail_call: Some(2), ..Faults::default() });
@@ -150,16 +132,11 @@ fn a_refused_write_leaves_no_hole() {
 #[test]
 fn a_loss_of_power_right_after_a_flush_finds_whole_files() {
     for seed in 0..100 {
-        let (files, engine, table) = store();
-        for number in 0..30 {
-            put(&engine, table, &key(number), b"v").unwrap();
-        }
-        engine.flush().unwrap();
-        engine.compact().unwrap();
+        let (files, engine, table) = open_new(small);
+        fill(&engine, table, 0..30, b"v");
+        settle(&engine);
         let engine = open(&files.crash(seed)).unwrap();
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
-        assert_eq!(collect(scan).unwrap().len(), 30);
+        assert_eq!(rows(&engine, table).len(), 30);
     }
 }
 
@@ -167,7 +144,7 @@ fn a_loss_of_power_right_after_a_flush_finds_whole_files() {
 #[test]
 fn a_manifest_that_is_not_written_changes_nothing() {
     for call in 1..40 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         for round in 0..3 {
             put(&engine, table, &key(round), b"v").unwrap();
             engine.flush().unwrap();
@@ -187,7 +164,7 @@ fn a_manifest_that_is_not_written_changes_nothing() {
 #[test]
 fn a_full_disk_during_a_flush_leaves_the_old_manifest() {
     for room in (0..3_000).step_by(100) {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         put(&engine, table, b"k", &[7; 2_000]).unwrap();
         let used = files.used_bytes();
         files.set_faults(Faults { space_bytes: Some(used + room), ..Faults::default() });
@@ -203,7 +180,7 @@ fn a_full_disk_during_a_flush_leaves_the_old_manifest() {
 /// 14: a full disk during a flush poisoned the store until it was restarted.
 #[test]
 fn a_flush_works_again_once_there_is_room() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"v").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
     let outcome = engine.flush();
@@ -217,7 +194,7 @@ fn a_flush_works_again_once_there_is_room() {
 /// 15: what an interrupted job left behind kept later jobs from working, or stayed for ever.
 #[test]
 fn orphans_are_removed_on_open() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"v").unwrap();
     engine.close().unwrap();
     let orphans = [
@@ -235,8 +212,7 @@ fn orphans_are_removed_on_open() {
         assert!(!files.exists(&Path::new(STORE).join(orphan)), "{orphan}");
     }
     put(&engine, table, b"k2", b"v").unwrap();
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"v".to_vec()));
 }
 
@@ -244,18 +220,13 @@ fn orphans_are_removed_on_open() {
 #[test]
 fn no_table_names_a_value_that_is_not_on_the_medium() {
     for seed in 0..30 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         // Memtables of 16 KiB: some of these writes flush one, without anybody asking for a sync.
-        for number in 0..1_500 {
-            put(&engine, table, &key(number), &[seed as u8; 60]).unwrap();
-        }
+        fill(&engine, table, 0..1_500, &[seed as u8; 60]);
         assert!(engine.stats().flushed_sequence > 0);
         let engine = open(&files.crash(seed)).unwrap();
         assert!(engine.stats().published_sequence >= engine.stats().flushed_sequence);
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        let scan = engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
-        let rows = collect(scan).unwrap();
-        assert_eq!(rows.len() as u64 + 1, engine.stats().published_sequence);
+        assert_eq!(rows(&engine, table).len() as u64 + 1, engine.stats().published_sequence);
     }
 }
 
@@ -264,11 +235,8 @@ fn no_table_names_a_value_that_is_not_on_the_medium() {
 fn all_segments_are_replayed() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
-    for number in 0..100 {
-        put(&engine, table, &key(number), &[7; 500]).unwrap();
-    }
+    let (engine, table) = open_table(options);
+    fill(&engine, table, 0..100, &[7; 500]);
     assert!(list(&files, "journal").len() > 4);
     assert_eq!(engine.stats().flushed_sequence, 0);
     let engine = open(&files.kill()).unwrap();
@@ -280,8 +248,7 @@ fn all_segments_are_replayed() {
 /// 28: sequence numbers began anew after recovery, and new writes were shadowed by old ones.
 #[test]
 fn sequence_numbers_go_on_after_every_kind_of_opening() {
-    let (mut files, engine, table) = store();
-    let mut engine = engine;
+    let (mut files, mut engine, table) = open_new(small);
     for round in 0..12 {
         let last = put_durable(&engine, table, b"k", &[round]).unwrap();
         assert_eq!(last, u64::from(round) + 2);
@@ -301,7 +268,7 @@ fn sequence_numbers_go_on_after_every_kind_of_opening() {
 /// 29: a look-up returned an older version, because tables of level 0 were in the wrong order.
 #[test]
 fn the_newest_version_wins_wherever_it_is() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     for round in 0..20_u8 {
         put(&engine, table, b"k", &[round]).unwrap();
         put(&engine, table, &[b'x', round], b"").unwrap();
@@ -317,16 +284,13 @@ fn the_newest_version_wins_wherever_it_is() {
 /// 30: a merge dropped the version that a snapshot needed.
 #[test]
 fn a_snapshot_keeps_its_versions_through_flush_and_merge() {
-    let (_files, engine, table) = store();
+    let (_files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"old").unwrap();
     put(&engine, table, b"gone", b"old").unwrap();
     let snapshot = engine.snapshot();
     put(&engine, table, b"k", b"new").unwrap();
-    engine
-        .write(&[Operation::delete(table, b"gone")], pellucid_engine::Acknowledgement::Os)
-        .unwrap();
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    engine.delete(table, b"gone").unwrap();
+    settle(&engine);
     for key in [&b"k"[..], b"gone"] {
         let object = snapshot.get(table, key).unwrap().unwrap();
         assert_eq!(&*object.value, b"old");
@@ -341,21 +305,17 @@ fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
     let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { clock: pellucid_clock::Clock::simulated(clock), ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
-    let put = pellucid_engine::Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
-    let acknowledgement = pellucid_engine::Acknowledgement::Os;
-    engine.write(&[put], acknowledgement).unwrap();
+    let (engine, table) = open_table(options);
+    let put = Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
+    engine.write(&[put], pellucid_engine::Acknowledgement::Os).unwrap();
     assert!(get(&engine, table, b"k").unwrap().is_some());
     clock.set_wall_ms(now_ms - 3_600_000);
     assert!(get(&engine, table, b"k").unwrap().is_some());
     clock.set_wall_ms(now_ms + 1_000);
     assert!(get(&engine, table, b"k").unwrap().is_none());
     assert!(engine.head(table, b"k").unwrap().is_none());
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let scan = || engine.scan(table, all.0, all.1, Direction::Forward).unwrap();
-    assert!(collect(scan()).unwrap().is_empty());
-    assert!(scan().next_head().unwrap().is_none());
+    assert!(rows(&engine, table).is_empty());
+    assert!(scan_all(&engine, table).next_head().unwrap().is_none());
 }
 
 /// 34: as above, where the process died and the clock stepped back before the next one: the records
@@ -368,9 +328,7 @@ fn what_has_expired_stays_so_for_the_next_process_whatever_its_clock_says() {
         clock: pellucid_clock::Clock::simulated(clock),
         ..small(files)
     };
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(options);
     let expiring = Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
     engine.write(&[expiring], pellucid_engine::Acknowledgement::Os).unwrap();
     clock.set_wall_ms(later_ms);
@@ -386,7 +344,7 @@ fn what_has_expired_stays_so_for_the_next_process_whatever_its_clock_says() {
 /// 37: the scan on opening left the checksums of values out.
 #[test]
 fn replay_checks_values() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"a", &[7; 1_000]).unwrap();
     put(&engine, table, b"b", b"v").unwrap();
     let journal = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
@@ -399,7 +357,7 @@ fn replay_checks_values() {
 /// 39: what was in memory after a failed commit was not what the log held.
 #[test]
 fn memory_and_journal_agree_after_a_refused_batch() {
-    let (files, engine, table) = store();
+    let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"old").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
     let change = |value: &[u8]| Change {
@@ -417,11 +375,9 @@ fn memory_and_journal_agree_after_a_refused_batch() {
 #[test]
 fn an_interrupted_recovery_is_begun_anew() {
     for seed in 0..20 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
-        for number in 0..30 {
-            put(&engine, table, &key(number), &[7; 600]).unwrap();
-        }
+        fill(&engine, table, 0..30, &[7; 600]);
         let files = files.crash(seed);
         let begun = files.calls();
         let survivors = open(&files.kill()).unwrap().stats().published_sequence;
@@ -446,11 +402,9 @@ fn an_interrupted_recovery_is_begun_anew() {
 #[test]
 fn an_interrupted_recovery_vouches_for_nothing_that_was_not_synced() {
     for seed in 0..20 {
-        let (files, engine, table) = store();
+        let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
-        for number in 0..6 {
-            put(&engine, table, &key(number), &[7; 600]).unwrap();
-        }
+        fill(&engine, table, 0..6, &[7; 600]);
         for call in 1..80 {
             let files = files.kill();
             let fault = Faults { fail_call: Some(call), keep_failing: true, ..Faults::default() };

@@ -12,10 +12,6 @@ use common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 
-fn key(number: u32) -> Vec<u8> {
-    format!("key {number:05}").into_bytes()
-}
-
 /// What a store holds open at most, whatever it holds: 8 segments that wait for their seal and one
 /// that is being sealed, 4 spares and one that is being made; the lock, the manifest and its
 /// folder; 3 tables that are written, and as many that are read into maps. How many of them there
@@ -56,11 +52,8 @@ fn a_store_of_many_files_holds_few_descriptors() {
 fn reads_and_scans_go_on_while_files_are_collected_below_them() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { segment_size_bytes: 4 << 10, ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
-    for number in 0..60 {
-        put(&engine, table, &key(number), &[0; 100]).unwrap();
-    }
+    let (engine, table) = open_table(options);
+    fill(&engine, table, 0..60, &[0; 100]);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -75,11 +68,8 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
         }
         let mut collected = 0;
         for round in 1..=200_u8 {
-            for number in 0..60 {
-                put(&engine, table, &key(number), &[round; 100]).unwrap();
-            }
-            engine.flush().unwrap();
-            engine.compact().unwrap();
+            fill(&engine, table, 0..60, &[round; 100]);
+            settle(&engine);
             collected += engine.collect().unwrap().segments;
         }
         is_over.store(true, Ordering::Relaxed);
@@ -91,12 +81,8 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
 /// the damaged store as it is.
 #[test]
 fn salvage_touches_nothing_of_the_damaged_store() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
-    for number in 0..200 {
-        put(&engine, table, &key(number), &[3; 100]).unwrap();
-    }
+    let (files, engine, table) = open_new(small);
+    fill(&engine, table, 0..200, &[3; 100]);
     engine.close().unwrap();
     let segment = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
     files.flip_bits(&segment, 300, 1).unwrap();
@@ -121,9 +107,7 @@ fn salvage_touches_nothing_of_the_damaged_store() {
 /// 32: a backlog hid in the memory cache. Here memory is bounded, and what does not fit waits.
 #[test]
 fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(small);
     let mut highest = 0;
     for number in 0..20_000_u32 {
         put(&engine, table, &key(number), b"v").unwrap();
@@ -150,13 +134,9 @@ fn a_rebuild_never_brings_an_older_version_back() {
             .unwrap();
     let table = journal_only(&engine);
     put(&engine, table, b"k", b"the oldest").unwrap();
-    for number in 0..40 {
-        put(&engine, table, &key(number), &[1; 200]).unwrap();
-    }
+    fill(&engine, table, 0..40, &[1; 200]);
     put(&engine, table, b"k", b"the middle").unwrap();
-    for number in 0..40 {
-        put(&engine, table, &key(number), &[2; 200]).unwrap();
-    }
+    fill(&engine, table, 0..40, &[2; 200]);
     put(&engine, table, b"k", b"the newest").unwrap();
     engine.close().unwrap();
     let holding = |text: &[u8]| {

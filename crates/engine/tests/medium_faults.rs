@@ -4,11 +4,7 @@
 //! `verify` has to find what is an error. `PELLUCID_SEEDS=7` and `PELLUCID_SEEDS=0..10000` as for
 //! `simulated_threads`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
 
 mod common;
 
@@ -170,12 +166,11 @@ impl Making {
         let first = engine.stats().published_sequence;
         engine.wait_durable(first).unwrap();
         let states = BTreeMap::from([(first, State::default())]);
-        let engine = Some(engine);
         Making {
             choose,
             files,
             options,
-            engine,
+            engine: Some(engine),
             names,
             states,
             written: BTreeMap::new(),
@@ -207,9 +202,8 @@ impl Making {
     fn write(&mut self) {
         let count = if self.choose.below(2) == 0 { 1 } else { 1 + self.choose.below(6) };
         let changes: Vec<_> = (0..count).map(|_| draw_change(&mut self.choose, None)).collect();
-        let names = (&self.names.0, &self.names.1);
         let (condition, os) = (Condition::None, Acknowledgement::Os);
-        let last = write_changes(&self.engine(), names, &changes, condition, os).unwrap();
+        let last = write_changes(&self.engine(), &self.names, &changes, condition, os).unwrap();
         let mut state = self.newest().1.clone();
         state.apply(last, &changes);
         self.states.insert(last, state);
@@ -492,9 +486,8 @@ impl Stopped {
             match self.choose.below(5) {
                 0 | 1 => {
                     let changes = vec![draw_change(&mut self.choose, None)];
-                    let names = (&self.names.0, &self.names.1);
                     let (condition, os) = (Condition::None, Acknowledgement::Os);
-                    let written = write_changes(&engine, names, &changes, condition, os);
+                    let written = write_changes(&engine, &self.names, &changes, condition, os);
                     note(written.map(|last| state.apply(last, &changes)));
                 }
                 2 => note(engine.flush()),

@@ -1,11 +1,7 @@
 //! The model test: random operations, deaths of the process and losses of power, against an ordered
-//! map. A failing seed is the whole report: put it into `SEEDS_OF_OLD_FAILURES`.
+//! map. A failing seed is the whole report.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
 
 mod common;
 
@@ -27,8 +23,6 @@ const STEPS: u64 = 450;
 /// What the wall clock shows at first, and how far it steps at most, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
 const STEP_MAX_MS: u64 = 10_000;
-/// Seeds that failed once.
-const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
 
 struct Model {
     seed: u64,
@@ -89,20 +83,18 @@ impl Model {
         engine.wait_durable(1).unwrap();
         let mut oracle = Oracle::after(1);
         oracle.durable_sequence = 1;
-        let (engine, snapshots) = (Some(engine), Vec::new());
-        let (wall_max_ms, backups) = (WALL_FIRST_MS, 0);
         Model {
             seed,
             files,
             options,
-            engine,
+            engine: Some(engine),
             table,
             oracle,
-            snapshots,
+            snapshots: Vec::new(),
             choose,
             clock,
-            wall_max_ms,
-            backups,
+            wall_max_ms: WALL_FIRST_MS,
+            backups: 0,
         }
     }
 
@@ -168,7 +160,6 @@ impl Model {
 
     /// A backup holds what the store holds, whatever happens to the store afterwards.
     fn backup(&mut self) {
-        use pellucid_io::FileSystem;
         self.backups += 1;
         let (backup, restored) =
             (format!("/backup {}", self.backups), format!("/restored {}", self.backups));
@@ -183,13 +174,7 @@ impl Model {
         check_all(&engine, self.table, &self.oracle.map);
         assert_eq!(engine.stats().published_sequence, made.sequence);
         drop(engine);
-        // Its names would slow every later crash down.
-        for folder in ["", "journal", "ledger"] {
-            let folder = std::path::Path::new(&backup).join(folder);
-            for name in self.files.list(&folder).unwrap() {
-                self.files.remove(&folder.join(name)).unwrap();
-            }
-        }
+        remove_backup(&self.files, &backup);
     }
 
     /// The wall clock steps forward or back; what has expired stays so.
@@ -234,13 +219,7 @@ impl Model {
         let held = self.oracle.map.get(&key);
         if self.choose.below(2) == 0 {
             let object = self.engine().get(self.table, &key).unwrap();
-            let found = object.map(|object| Held {
-                sequence: object.head.sequence,
-                expires_at_ms: object.head.expires_at_ms,
-                head: object.head.metadata.to_vec(),
-                value: object.value.to_vec(),
-            });
-            assert_eq!(found.as_ref(), held);
+            assert_eq!(object.as_ref().map(tables::held).as_ref(), held);
         } else {
             let mut timeline = Timeline::off();
             let head =
@@ -350,13 +329,7 @@ impl Model {
     }
 
     fn run(mut self) {
-        for step in 0..STEPS {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.step()));
-            if let Err(panic) = outcome {
-                println!("seed {} failed in step {step}", self.seed);
-                std::panic::resume_unwind(panic);
-            }
-        }
+        take_steps(self.seed, STEPS, || self.step());
         for (snapshot, map) in &self.snapshots {
             check_snapshot(snapshot, self.table, map);
         }
@@ -399,9 +372,4 @@ fn the_same_operations_give_the_same_answers_under_every_configuration() {
             Model::with(seed, &Configuration::of(number)).run();
         }
     }
-}
-
-#[test]
-fn seeds_that_failed_once() {
-    run_seeds(SEEDS_OF_OLD_FAILURES.into_iter());
 }

@@ -1,25 +1,21 @@
 //! The model test of tables with options, of indexes and of folds: random batches over all of them,
 //! deaths of the process, losses of power, collection, backups and rebuilt ledgers, against ordered
-//! maps. A failing seed is the whole report: put it into `SEEDS_OF_OLD_FAILURES`.
+//! maps. A failing seed is the whole report.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use common::tables::*;
-use common::{Chooser, STORE, small};
+use common::{Chooser, STORE, remove_backup, small, take_steps};
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexId, ReadMode,
-    Selection, Snapshot, TERM_LENGTH_MAX, TableId, rebuild_ledger, restore,
+    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, ReadMode, Selection,
+    Snapshot, TERM_LENGTH_MAX, rebuild_ledger, restore,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -29,15 +25,13 @@ const SEEDS: u64 = 120;
 const STEPS: u64 = 250;
 /// What the wall clock shows at first, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
-/// Seeds that failed once.
-const SEEDS_OF_OLD_FAILURES: [u64; 0] = [];
+
 struct Model {
     seed: u64,
     files: SimulatedFileSystem,
     options: EngineOptions,
     engine: Option<Engine>,
-    tables: [TableId; TABLES],
-    indexes: [IndexId; INDEX_TABLES.len()],
+    names: Names,
     state: State,
     last_sequence: u64,
     /// The states since the last one that is known to be on the medium, by sequence number.
@@ -60,7 +54,7 @@ impl Model {
         options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
         options.metadata_extractors = vec![Arc::new(Brief)];
         let engine = Engine::open(STORE, options.clone()).unwrap();
-        let (tables, indexes) = names(&engine);
+        let names = names(&engine);
         let last_sequence = engine.stats().published_sequence;
         engine.wait_durable(last_sequence).unwrap();
         Model {
@@ -68,8 +62,7 @@ impl Model {
             files,
             options,
             engine: Some(engine),
-            tables,
-            indexes,
+            names,
             state: State::default(),
             last_sequence,
             history: vec![(last_sequence, State::default())],
@@ -116,8 +109,7 @@ impl Model {
 
     /// Writes changes as one batch, with a condition on the last one; returns what came of it.
     fn write_changes(&self, changes: &[Change], condition: Condition) -> Result<u64, Error> {
-        let names = (&self.tables, &self.indexes);
-        write_changes(&self.engine(), names, changes, condition, Acknowledgement::Os)
+        write_changes(&self.engine(), &self.names, changes, condition, Acknowledgement::Os)
     }
 
     fn write(&mut self) {
@@ -197,15 +189,6 @@ impl Model {
         }
     }
 
-    fn bounds(&mut self, low: Vec<u8>, high: Vec<u8>) -> Bounds {
-        let mut bound = |bytes| match self.choose.below(3) {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(bytes),
-            _ => Bound::Excluded(bytes),
-        };
-        (bound(low), bound(high))
-    }
-
     fn direction_and_limit(&mut self) -> (Direction, u64) {
         let direction = [Direction::Forward, Direction::Backward][self.choose.below(2) as usize];
         (direction, [u64::MAX, 0, 1, 5][self.choose.below(4) as usize])
@@ -214,17 +197,18 @@ impl Model {
     fn select_objects(&mut self) {
         self.purge();
         let (low, high) = (self.choose.key(), self.choose.key());
-        let bounds = self.bounds(low, high);
+        let (start, end) = (self.choose.bound(&low), self.choose.bound(&high));
         let (direction, limit) = self.direction_and_limit();
-        let selection = selection(&bounds, direction, limit);
+        let selection = Selection { start, end, direction, limit };
         let table = self.choose.below(TABLES as u64) as usize;
-        let rows = self.state.tables[table].iter().filter(|(key, _)| is_within(&bounds, key));
+        let rows =
+            self.state.tables[table].iter().filter(|(key, _)| (start, end).contains(&key[..]));
         let rows: Vec<_> = rows.map(|(key, held)| (key.clone(), held.clone())).collect();
         let expected = select(rows, direction, limit);
         let stop_at = self.choose.below(8) as usize;
         let engine = self.engine();
         let found = engine.snapshot().fold_objects(
-            self.tables[table],
+            self.names.0[table],
             &selection,
             Vec::new(),
             |mut rows, key, object| {
@@ -237,7 +221,7 @@ impl Model {
         );
         let stopped: Vec<_> = expected.iter().take(stop_at + 1).cloned().collect();
         assert_eq!(found.unwrap(), stopped);
-        let keys = engine.snapshot().fold_keys(self.tables[table], &selection, 0, |count, key| {
+        let keys = engine.snapshot().fold_keys(self.names.0[table], &selection, 0, |count, key| {
             assert_eq!(key, expected[count].0);
             ControlFlow::Continue(count + 1)
         });
@@ -248,14 +232,15 @@ impl Model {
     fn select_entries(&mut self) {
         self.purge();
         let (low, high) = (draw_term(&mut self.choose), draw_term(&mut self.choose));
-        let bounds = self.bounds(low, high);
+        let (start, end) = (self.choose.bound(&low), self.choose.bound(&high));
         let (direction, limit) = self.direction_and_limit();
-        let selection = selection(&bounds, direction, limit);
+        let selection = Selection { start, end, direction, limit };
         let number = self.choose.below(INDEX_TABLES.len() as u64) as usize;
         let entries = self.state.indexes[number].keys();
-        let entries = entries.filter(|(term, _)| is_within(&bounds, term)).cloned().collect();
+        let entries =
+            entries.filter(|(term, _)| (start, end).contains(&term[..])).cloned().collect();
         let expected = select(entries, direction, limit);
-        let (engine, index) = (self.engine(), self.indexes[number]);
+        let (engine, index) = (self.engine(), self.names.1[number]);
         let snapshot = engine.snapshot();
         let page = Selection { limit: 1 + self.choose.below(3), ..selection };
         let objects = &self.state.tables[INDEX_TABLES[number]];
@@ -286,8 +271,8 @@ impl Model {
     fn check_all(&mut self) {
         self.purge();
         let engine = self.engine();
-        check(&engine.snapshot(), (&self.tables, &self.indexes), &self.state);
-        for (table, map) in std::iter::zip(&self.tables, &self.state.tables) {
+        check(&engine.snapshot(), &self.names, &self.state);
+        for (table, map) in std::iter::zip(&self.names.0, &self.state.tables) {
             for (key, expected) in map {
                 let mut timeline = Timeline::off();
                 let object = engine.get_timed(*table, key, ReadMode::MayBlock, &mut timeline);
@@ -307,7 +292,7 @@ impl Model {
         } else if !self.snapshots.is_empty() {
             let index = self.choose.below(self.snapshots.len() as u64) as usize;
             let (snapshot, state) = &self.snapshots[index];
-            check(snapshot, (&self.tables, &self.indexes), state);
+            check(snapshot, &self.names, state);
             self.snapshots.swap_remove(index);
         }
     }
@@ -344,7 +329,7 @@ impl Model {
         files.keep_writing_back(self.choose.below(1 << 40));
         self.files = files;
         let engine = Engine::open(STORE, self.options.clone()).unwrap();
-        assert_eq!(names(&engine), (self.tables, self.indexes));
+        assert_eq!(names(&engine), self.names);
         self.engine = Some(engine);
     }
 
@@ -383,7 +368,6 @@ impl Model {
     }
 
     fn backup(&mut self) {
-        use pellucid_io::FileSystem;
         self.purge();
         self.backups += 1;
         let (to, restored) =
@@ -395,15 +379,9 @@ impl Model {
         let options =
             EngineOptions { file_system: Arc::new(files.clone()), ..self.options.clone() };
         let engine = Engine::open(&restored, options).unwrap();
-        assert_eq!(names(&engine), (self.tables, self.indexes));
-        check(&engine.snapshot(), (&self.tables, &self.indexes), &self.state);
-        // Its names would slow every later crash down.
-        for folder in ["", "journal", "ledger"] {
-            let folder = std::path::Path::new(&to).join(folder);
-            for name in self.files.list(&folder).unwrap() {
-                self.files.remove(&folder.join(name)).unwrap();
-            }
-        }
+        assert_eq!(names(&engine), self.names);
+        check(&engine.snapshot(), &self.names, &self.state);
+        remove_backup(&self.files, &to);
     }
 
     /// The journal alone has everything. The rules are not needed for it: heads are kept.
@@ -425,13 +403,7 @@ impl Model {
     }
 
     fn run(mut self) {
-        for step in 0..STEPS {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.step()));
-            if let Err(panic) = outcome {
-                println!("seed {} failed in step {step}", self.seed);
-                std::panic::resume_unwind(panic);
-            }
-        }
+        take_steps(self.seed, STEPS, || self.step());
         self.check_all();
     }
 }
@@ -450,9 +422,4 @@ fn tables_and_indexes_are_ordered_maps_even_seeds() {
 #[test]
 fn tables_and_indexes_are_ordered_maps_odd_seeds() {
     run_seeds((1..SEEDS).step_by(2));
-}
-
-#[test]
-fn seeds_that_failed_once() {
-    run_seeds(SEEDS_OF_OLD_FAILURES.into_iter());
 }

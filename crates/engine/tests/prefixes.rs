@@ -7,7 +7,7 @@ mod common;
 
 use std::ops::Bound;
 
-use common::{Chooser, STORE, put, small};
+use common::{Chooser, STORE, open_table, put, small};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, Scan,
     Snapshot, TableId,
@@ -156,8 +156,7 @@ fn a_brief_scan_passes_over_few_deleted_keys() {
     let files = SimulatedFileSystem::new();
     // All of it stays in one memtable.
     let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     for (deleted, is_brief) in [(1_000_u32, true), (20_000, false)] {
         for number in 0..deleted {
             let key = number.to_be_bytes();

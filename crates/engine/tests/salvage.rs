@@ -1,10 +1,6 @@
 //! Salvage: whatever is damaged, all the rest comes back, and what does not is named.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -24,9 +20,7 @@ fn value(key: u64) -> Vec<u8> {
 
 /// A store with one record for each key, in several segments, closed; with the sequence numbers.
 fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     let sequences = (0..KEYS)
         .map(|key| put(&engine, table, &key.to_le_bytes(), &value(key)).unwrap())
         .collect();
@@ -259,8 +253,7 @@ fn collect_three_of_four(files: &SimulatedFileSystem, table: TableId) {
     for key in (0..KEYS).filter(|key| key % 4 != 0) {
         put(&engine, table, &key.to_le_bytes(), b"newer").unwrap();
     }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     assert!(engine.collect().unwrap().segments > 0);
     engine.close().unwrap();
 }
@@ -317,8 +310,7 @@ fn the_newest_record_of_a_key_wins() {
             put(&engine, table, &key, b"newer").unwrap();
         }
     }
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     engine.collect().unwrap();
     put(&engine, table, b"last", b"1").unwrap();
     drop(engine);

@@ -5,11 +5,7 @@
 //! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine --test simulated_threads` runs it again, and
 //! `PELLUCID_SEEDS=0..10000` as many.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
 
 mod common;
 
@@ -24,8 +20,8 @@ use common::tables::*;
 use common::{Chooser, Map, STORE, seeds, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, IndexId, Selection,
-    Snapshot, TableId, rebuild_ledger, restore, verify,
+    Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Selection, Snapshot,
+    rebuild_ledger, restore, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use pellucid_io::{FileSystem, Random, SeededRandom};
@@ -177,8 +173,6 @@ struct Shown {
     times_ms: Range<u64>,
 }
 
-type Names = ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]);
-
 impl Shown {
     fn read(engine: &Engine, snapshot: &Snapshot, (tables, indexes): &Names) -> Shown {
         let before_ms = engine.now_ms();
@@ -201,13 +195,7 @@ impl Shown {
             }
             rows
         });
-        let indexes = indexes.map(|index| {
-            let entries = snapshot.fold_index(index, &all, Vec::new(), |mut entries, entry| {
-                entries.push((entry.term.to_vec(), entry.key.to_vec()));
-                ControlFlow::Continue(entries)
-            });
-            entries.unwrap()
-        });
+        let indexes = indexes.map(|index| entries(snapshot, index));
         Shown { tables, indexes, times_ms: before_ms..engine.now_ms() }
     }
 
@@ -337,9 +325,7 @@ impl World {
             let changes: Vec<_> = (0..count).map(|_| draw_change(&mut choose, now_ms)).collect();
             let condition = self.condition(engine, &mut choose, &changes[changes.len() - 1]);
             let number = self.history.lock().unwrap().begin(changes.clone(), condition);
-            let (tables, indexes) = &self.names;
-            let names = (tables, indexes);
-            match write_changes(engine, names, &changes, condition, Acknowledgement::Os) {
+            match write_changes(engine, &self.names, &changes, condition, Acknowledgement::Os) {
                 Ok(last) => self.history.lock().unwrap().acknowledge(number, last),
                 Err(Error::ConditionFailed { .. }) => {
                     assert!(!matches!(condition, Condition::None));

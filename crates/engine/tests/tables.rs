@@ -9,12 +9,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{STORE, get, open, put, small};
+use common::tables::{entries, head_only};
+use common::*;
 use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, INDEX_NAME_LENGTH_MAX,
-    IndexChange, IndexEntry, IndexId, KEY_LENGTH_MAX, MetadataExtractor, Operation, ReadMode,
-    Selection, TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
+    IndexChange, IndexEntry, KEY_LENGTH_MAX, MetadataExtractor, Operation, ReadMode, Selection,
+    TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -34,10 +35,6 @@ impl MetadataExtractor for Repeated {
     }
 }
 
-fn head_only() -> TableOptions {
-    TableOptions { head_only: true, ..TableOptions::default() }
-}
-
 fn ruled(name: &str) -> TableOptions {
     TableOptions { metadata_extractor: Some(name.to_owned()), ..TableOptions::default() }
 }
@@ -49,15 +46,6 @@ fn with_rules(files: &SimulatedFileSystem, names: &[&'static str]) -> EngineOpti
 
 fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<Written> {
     engine.write(&[operation], Acknowledgement::Os)
-}
-
-fn entries(engine: &Engine, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let all = Selection::default();
-    let found = engine.snapshot().fold_index(index, &all, Vec::new(), |mut found, entry| {
-        found.push((entry.term.to_vec(), entry.key.to_vec()));
-        ControlFlow::Continue(found)
-    });
-    found.unwrap()
 }
 
 fn heads(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
@@ -225,9 +213,7 @@ fn an_index_is_found_by_name_and_belongs_to_its_table() {
 /// An index that was made late began empty without a word, and its scans left objects out.
 #[test]
 fn a_table_that_has_objects_gets_no_new_index() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, small(&files)).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(small);
     let early = engine.index(table, "early").unwrap();
     write(&engine, Operation::put(table, b"a", b"v")).unwrap();
     let refused = engine.index(table, "late");
@@ -242,8 +228,7 @@ fn a_table_that_has_objects_gets_no_new_index() {
 fn limits_of_index_changes_are_kept() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { batch_entries_max: 4, ..small(&files) };
-    let engine = Engine::open(STORE, options).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(options);
     let index = engine.index(table, "i").unwrap();
     let term = [7; TERM_LENGTH_MAX + 1];
     let add = |length: usize| IndexChange::add(index, &term[..length]);
@@ -276,27 +261,25 @@ fn limits_of_index_changes_are_kept() {
     engine.flush().unwrap();
     let key = key[..KEY_LENGTH_MAX].to_vec();
     let expected = [(Vec::new(), key.clone()), (term[..TERM_LENGTH_MAX].to_vec(), key)];
-    assert_eq!(entries(&engine, index), expected);
+    assert_eq!(entries(&engine.snapshot(), index), expected);
 }
 
 #[test]
 fn the_last_of_several_changes_of_one_entry_stays() {
-    let engine = open(&SimulatedFileSystem::new()).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&SimulatedFileSystem::new()));
     let index = engine.index(table, "i").unwrap();
     let (add, remove) = (IndexChange::add(index, b"t"), IndexChange::remove(index, b"t"));
     let key = b"k".to_vec();
     for (changes, stays) in [([remove, add], true), ([add, remove], false)] {
         write(&engine, Operation::put(table, &key, b"").with_index_changes(&changes)).unwrap();
         let expected = if stays { vec![(b"t".to_vec(), key.clone())] } else { Vec::new() };
-        assert_eq!(entries(&engine, index), expected);
+        assert_eq!(entries(&engine.snapshot(), index), expected);
     }
 }
 
 #[test]
 fn an_entry_whose_object_was_deleted_says_so() {
-    let engine = open(&SimulatedFileSystem::new()).unwrap();
-    let table = engine.table("t").unwrap();
+    let (engine, table) = open_table(small(&SimulatedFileSystem::new()));
     let index = engine.index(table, "i").unwrap();
     let add = [IndexChange::add(index, b"t")];
     write(&engine, Operation::put(table, b"k", b"v").with_index_changes(&add)).unwrap();
@@ -324,7 +307,7 @@ fn salvage_and_verify_take_indexes_for_what_they_are() {
         let changes = [IndexChange::add(index, &term)];
         write(&engine, Operation::put(table, &key, b"value").with_index_changes(&changes)).unwrap();
     }
-    let expected = entries(&engine, index);
+    let expected = entries(&engine.snapshot(), index);
     assert_eq!(expected.len(), 100);
     engine.close().unwrap();
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
@@ -332,7 +315,7 @@ fn salvage_and_verify_take_indexes_for_what_they_are() {
     assert_eq!(salvaged.lost, []);
     let engine = Engine::open("/salvaged", small(&files)).unwrap();
     assert_eq!(engine.index(table, "i").unwrap(), index);
-    assert_eq!(entries(&engine, index), expected);
+    assert_eq!(entries(&engine.snapshot(), index), expected);
     assert_eq!(heads(&engine, table), vec![b"vvvvv".to_vec(); 100]);
 }
 
@@ -345,7 +328,7 @@ fn the_number_of_a_lost_table_is_not_given_away() {
     put(&engine, lost, b"k", b"of the lost table").unwrap();
     engine.close().unwrap();
     // The definition is the first record of the first segment.
-    let path = Path::new(STORE).join("journal").join(&common::list(&files, "journal")[0]);
+    let path = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
     files.flip_bits(&path, 64 + 50, 1).unwrap();
     let salvaged = salvage(STORE, "/salvaged", small(&files)).unwrap();
     assert_eq!((salvaged.records, salvaged.lost.len()), (1, 1));

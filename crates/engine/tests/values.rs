@@ -1,11 +1,7 @@
 //! Small values are held in the ledger, and values are compressed, where a table says so: what that
 //! means for reads, for the books, and across openings and rebuilding.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 mod common;
 
@@ -137,8 +133,7 @@ fn dead_bytes_are_exact_with_compressed_values() {
     }
     assert!(engine.stats().journal_bytes < 100_000, "they are compressed");
     fill(&engine, table);
-    engine.flush().unwrap();
-    engine.compact().unwrap();
+    settle(&engine);
     let stats = engine.stats();
     let record = |stored: u64| (24 + 2 + 7 + 4 + stored).next_multiple_of(8);
     let dead = stats.journal_dead_bytes;
@@ -159,8 +154,7 @@ fn blocks_are_packed_by_table() {
         let tables = [("a", held(200)), ("b", packed), ("c", held(0))];
         let tables = tables.map(|(name, options)| engine.table_with(name, &options).unwrap());
         tables.iter().for_each(|table| fill(&engine, *table));
-        engine.flush().unwrap();
-        engine.compact().unwrap();
+        settle(&engine);
         for _ in 0..2 {
             tables.iter().for_each(|table| check(&engine, *table));
         }
@@ -175,9 +169,7 @@ fn blocks_are_packed_by_table() {
 /// Heads count for the memory of a batch, and what is too much is refused and changes nothing.
 #[test]
 fn a_batch_beyond_the_memory_of_a_memtable_is_refused() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (_files, engine, table) = open_new(small);
     let head = vec![1; 60 << 10];
     let keys: Vec<Vec<u8>> = (0..20).map(key).collect();
     let operations: Vec<_> =

@@ -7,7 +7,9 @@ pub mod tables;
 pub mod watched;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::{Bound, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use pellucid_engine::{
     Snapshot, TableId, TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_io::{Random, SeededRandom};
+use pellucid_io::{FileSystem, Random, SeededRandom};
 
 /// Where the store of a test lies.
 pub const STORE: &str = "/store";
@@ -39,6 +41,27 @@ pub fn open(files: &SimulatedFileSystem) -> Result<Engine> {
     Engine::open(STORE, small(files))
 }
 
+/// Small segments, so that a hundred records are many of them.
+pub fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
+}
+
+/// Opens the store of a test, and its table "t".
+pub fn open_table(options: EngineOptions) -> (Engine, TableId) {
+    let engine = Engine::open(STORE, options).unwrap();
+    let table = engine.table("t").unwrap();
+    (engine, table)
+}
+
+/// As [`open_table`], for a new store.
+pub fn open_new(
+    options: impl Fn(&SimulatedFileSystem) -> EngineOptions,
+) -> (SimulatedFileSystem, Engine, TableId) {
+    let files = SimulatedFileSystem::new();
+    let (engine, table) = open_table(options(&files));
+    (files, engine, table)
+}
+
 /// The table "t", whose values are in the journal alone, however short they are.
 pub fn journal_only(engine: &Engine) -> TableId {
     let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
@@ -50,6 +73,39 @@ pub fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<
     let written = engine
         .write(&[Operation::put(table, key, value).with_head(b"head")], Acknowledgement::Os)?;
     Ok(written.sequence)
+}
+
+/// The key of a number; keys are in the order of their numbers.
+pub fn key(number: impl Display) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+/// Puts the keys of these numbers, all with one value.
+pub fn fill<N: Display>(
+    engine: &Engine,
+    table: TableId,
+    numbers: impl IntoIterator<Item = N>,
+    value: &[u8],
+) {
+    for number in numbers {
+        put(engine, table, &key(number), value).unwrap();
+    }
+}
+
+/// Moves all that is in memory to tables, and merges them.
+pub fn settle(engine: &Engine) {
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+}
+
+/// All rows in the order of their keys.
+pub fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
+    collect(scan_all(engine, table)).unwrap()
+}
+
+/// A scan of a whole table, forward.
+pub fn scan_all(engine: &Engine, table: TableId) -> Scan {
+    engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap()
 }
 
 /// Puts one key and waits until it is durable.
@@ -66,7 +122,6 @@ pub fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>
 
 /// The files of a folder of the store.
 pub fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
-    use pellucid_io::FileSystem;
     files.list(&Path::new(STORE).join(folder)).unwrap_or_default()
 }
 
@@ -169,11 +224,7 @@ impl Oracle {
 pub fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
     let mut rows = Vec::new();
     while let Some((key, object)) = scan.next()? {
-        let key = key.to_vec();
-        let (head, value) = (object.head.metadata.to_vec(), object.value.to_vec());
-        assert_eq!(object.head.value_length as usize, value.len());
-        let (sequence, expires_at_ms) = (object.head.sequence, object.head.expires_at_ms);
-        rows.push((key, Held { sequence, expires_at_ms, head, value }));
+        rows.push((key.to_vec(), tables::held(&object)));
     }
     Ok(rows)
 }
@@ -196,10 +247,7 @@ pub fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>
 
 /// Compares the whole store with the oracle.
 pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
-    let scan = engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
-    let rows = collect(scan).unwrap();
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    assert_eq!(rows, expected(map, all));
+    assert_eq!(rows(engine, table), expected(map, (Bound::Unbounded, Bound::Unbounded)));
     for (key, held) in map {
         let object = engine.get(table, key).unwrap().expect("it is there");
         assert_eq!((object.head.sequence, &*object.value), (held.sequence, &held.value[..]));
@@ -307,6 +355,27 @@ pub fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
     let mut rows = collect(scan).unwrap();
     rows.reverse();
     assert_eq!(rows, expected(map, (Bound::Unbounded, Bound::Unbounded)));
+}
+
+/// Takes the steps of a run; says in which one of which seed it failed.
+#[allow(clippy::print_stdout, reason = "the seed is the whole report")]
+pub fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
+    for number in 0..steps {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut step)) {
+            println!("seed {seed} failed in step {number}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Removes a backup: its names would slow every later crash down.
+pub fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
+    for folder in ["", "journal", "ledger"] {
+        let folder = Path::new(backup).join(folder);
+        for name in files.list(&folder).unwrap() {
+            files.remove(&folder.join(name)).unwrap();
+        }
+    }
 }
 
 /// Whether an error is a full disk.

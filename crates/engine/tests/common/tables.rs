@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, IndexChange, IndexId, KEY_LENGTH_MAX,
@@ -52,8 +52,6 @@ pub fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
 
 /// The entries of an index: term and key, and when they expire.
 pub type Entries = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
-/// Bounds on keys or terms.
-pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// All that the store holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -158,7 +156,7 @@ pub fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
 /// number.
 pub fn write_changes(
     engine: &Engine,
-    (tables, indexes): (&[TableId; TABLES], &[IndexId; INDEX_TABLES.len()]),
+    (tables, indexes): &Names,
     changes: &[Change],
     condition: Condition,
     acknowledgement: Acknowledgement,
@@ -238,31 +236,18 @@ pub fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
     }
 }
 
-pub fn is_within(bounds: &Bounds, bytes: &[u8]) -> bool {
-    let above = match &bounds.0 {
-        Bound::Unbounded => true,
-        Bound::Included(start) => bytes >= &start[..],
-        Bound::Excluded(start) => bytes > &start[..],
-    };
-    let below = match &bounds.1 {
-        Bound::Unbounded => true,
-        Bound::Included(end) => bytes <= &end[..],
-        Bound::Excluded(end) => bytes < &end[..],
-    };
-    above && below
-}
-
-pub fn selection(bounds: &Bounds, direction: Direction, limit: u64) -> Selection<'_> {
-    let (start, end) = (bounds.0.as_ref(), bounds.1.as_ref());
-    Selection { start: start.map(Vec::as_slice), end: end.map(Vec::as_slice), direction, limit }
+/// The entries of an index, terms and keys, in their order.
+pub fn entries(snapshot: &Snapshot, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all = Selection::default();
+    let found = snapshot.fold_index(index, &all, Vec::new(), |mut found, entry| {
+        found.push((entry.term.to_vec(), entry.key.to_vec()));
+        ControlFlow::Continue(found)
+    });
+    found.unwrap()
 }
 
 /// Compares everything that a snapshot sees with a state.
-pub fn check(
-    snapshot: &Snapshot,
-    (tables, indexes): (&[TableId; TABLES], &[IndexId; INDEX_TABLES.len()]),
-    state: &State,
-) {
+pub fn check(snapshot: &Snapshot, (tables, indexes): &Names, state: &State) {
     let all = Selection::default();
     for (table, map) in std::iter::zip(tables, &state.tables) {
         let rows = snapshot.fold_objects(*table, &all, Map::new(), |mut rows, key, object| {
@@ -282,10 +267,6 @@ pub fn check(
         assert!(expected.next().is_none());
     }
     for (index, entries) in std::iter::zip(indexes, &state.indexes) {
-        let found = snapshot.fold_index(*index, &all, Vec::new(), |mut found, entry| {
-            found.push((entry.term.to_vec(), entry.key.to_vec()));
-            ControlFlow::Continue(found)
-        });
-        assert!(found.unwrap().iter().eq(entries.keys()));
+        assert!(self::entries(snapshot, *index).iter().eq(entries.keys()));
     }
 }
