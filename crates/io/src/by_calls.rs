@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::unreadable::Noted;
-use crate::{File, FileSystem, LockGuard, Map, MapMode, ZeroedMemory};
+use crate::{File, FileSystem, LockGuard, Map, MapMode, ZeroedMemory, pass_on};
 
 /// Bytes that are read by one call. Where that fails, they are read page by page.
 const PIECE_BYTES: usize = 1 << 20;
@@ -26,88 +26,37 @@ impl std::fmt::Debug for ByCalls<'_> {
 }
 
 impl FileSystem for ByCalls<'_> {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.0.create(path)
-    }
-
     fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(CalledFile(self.0.open(path, writable)?)))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        self.0.list(directory)
-    }
-
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.0.create_directory(directory)
-    }
-
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        self.0.exists(path)
-    }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.hard_link(from, to)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        self.0.lock(path)
-    }
-
-    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
-        self.0.free_bytes(directory)
-    }
-
-    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
-        self.0.mount_identity(directory)
+    pass_on! { 0:
+        fn create(path: &Path) -> io::Result<Arc<dyn File>>;
+        fn rename(from: &Path, to: &Path) -> io::Result<()>;
+        fn remove(path: &Path) -> io::Result<()>;
+        fn list(directory: &Path) -> io::Result<Vec<String>>;
+        fn create_directory(directory: &Path) -> io::Result<()>;
+        fn sync_directory(directory: &Path) -> io::Result<()>;
+        fn exists(path: &Path) -> bool;
+        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
+        fn lock(path: &Path) -> io::Result<LockGuard>;
+        fn free_bytes(directory: &Path) -> io::Result<u64>;
+        fn mount_identity(directory: &Path) -> [u8; 16];
     }
 }
 
 struct CalledFile(Arc<dyn File>);
 
 impl File for CalledFile {
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.0.set_length(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn drop_cached(&self, offset: u64, length: usize) {
-        self.0.drop_cached(offset, length);
-    }
-
-    fn will_need(&self, offset: u64, length: usize) {
-        self.0.will_need(offset, length);
+    pass_on! { 0:
+        fn write_all_at(bytes: &[u8], offset: u64) -> io::Result<()>;
+        fn read_exact_at(buffer: &mut [u8], offset: u64) -> io::Result<()>;
+        fn length() -> io::Result<u64>;
+        fn set_length(length: u64) -> io::Result<()>;
+        fn allocate(length: u64) -> io::Result<()>;
+        fn sync() -> io::Result<()>;
+        fn drop_cached(offset: u64, length: usize);
+        fn will_need(offset: u64, length: usize);
     }
 
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {

@@ -5,6 +5,32 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Methods that do what a field's methods of the same names do, for a file system or a file that
+/// stands before another one.
+///
+/// ```
+/// struct Dry<'a>(&'a [u8]);
+///
+/// impl Dry<'_> {
+///     pellucid_io::pass_on! { 0:
+///         fn len() -> usize;
+///         fn starts_with(needle: &[u8]) -> bool;
+///     }
+/// }
+///
+/// assert!(Dry(b"dry").len() == 3 && Dry(b"dry").starts_with(b"d"));
+/// ```
+#[macro_export]
+macro_rules! pass_on {
+    ($field:tt: $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $returned:ty)?;)*) => {
+        $(
+            fn $name(&self, $($argument: $type),*) $(-> $returned)? {
+                self.$field.$name($($argument),*)
+            }
+        )*
+    };
+}
+
 /// The purpose of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapMode {

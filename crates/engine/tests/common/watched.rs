@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode};
+use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, pass_on};
 use pellucid_thread::Mutex;
 
 /// A moment of a call.
@@ -87,45 +87,21 @@ impl FileSystem for WatchedFiles {
         Ok(self.watch(self.files.open(path, writable)?, path))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.files.remove(path)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        self.files.list(directory)
-    }
-
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.files.create_directory(directory)
-    }
-
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.files.sync_directory(directory)?;
         self.notice(Moment::FolderSynced, directory)
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        self.files.exists(path)
-    }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.files.hard_link(from, to)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        self.files.lock(path)
-    }
-
-    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
-        self.files.free_bytes(directory)
-    }
-
-    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
-        self.files.mount_identity(directory)
+    pass_on! { files:
+        fn rename(from: &Path, to: &Path) -> io::Result<()>;
+        fn remove(path: &Path) -> io::Result<()>;
+        fn list(directory: &Path) -> io::Result<Vec<String>>;
+        fn create_directory(directory: &Path) -> io::Result<()>;
+        fn exists(path: &Path) -> bool;
+        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
+        fn lock(path: &Path) -> io::Result<LockGuard>;
+        fn free_bytes(directory: &Path) -> io::Result<u64>;
+        fn mount_identity(directory: &Path) -> [u8; 16];
     }
 }
 
@@ -136,34 +112,19 @@ struct WatchedFile {
 }
 
 impl File for WatchedFile {
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.file.length()
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_length(length)
-    }
-
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.file.allocate(length)
+    pass_on! { file:
+        fn write_all_at(bytes: &[u8], offset: u64) -> io::Result<()>;
+        fn read_exact_at(buffer: &mut [u8], offset: u64) -> io::Result<()>;
+        fn length() -> io::Result<u64>;
+        fn set_length(length: u64) -> io::Result<()>;
+        fn allocate(length: u64) -> io::Result<()>;
+        fn will_need(offset: u64, length: usize);
     }
 
     fn sync(&self) -> io::Result<()> {
         self.files.notice(Moment::Syncing, &self.path)?;
         self.file.sync()?;
         self.files.notice(Moment::Synced, &self.path)
-    }
-
-    fn will_need(&self, offset: u64, length: usize) {
-        self.file.will_need(offset, length);
     }
 
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
@@ -179,12 +140,9 @@ struct WatchedMap {
 }
 
 impl Map for WatchedMap {
-    fn pointer(&self) -> *mut u8 {
-        self.map.pointer()
-    }
-
-    fn length(&self) -> usize {
-        self.map.length()
+    pass_on! { map:
+        fn pointer() -> *mut u8;
+        fn length() -> usize;
     }
 
     fn settle(&self) {
