@@ -35,6 +35,13 @@ pub(crate) struct SegmentFacts {
     pub(crate) marker_bytes: u64,
 }
 
+impl SegmentFacts {
+    /// Its first and its last sequence number.
+    pub(crate) fn sequences(&self) -> (u64, u64) {
+        (self.first_sequence, self.last_sequence)
+    }
+}
+
 /// The files of a store at a moment, and the numbers that go on from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {

@@ -73,9 +73,18 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
-    fn lose(&mut self, lost: Lost) {
+    /// Notes a part of a file, by offset and length, and the first and last sequence number that
+    /// may have been in it.
+    fn lose(
+        &mut self,
+        path: &Path,
+        (offset, length): (u64, u64),
+        (first_sequence, last_sequence): (u64, u64),
+        what: impl Into<String>,
+    ) {
         if self.lost.len() < LOST_MAX {
-            self.lost.push(lost);
+            let (path, what) = (path.to_path_buf(), what.into());
+            self.lost.push(Lost { path, offset, length, first_sequence, last_sequence, what });
         } else {
             self.lost_left_off += 1;
         }
@@ -125,15 +134,21 @@ pub fn salvage(
     let files = &*options.file_system;
     let damaged_files = &ByCalls(files);
     let _lock = take_lock(files, from)?;
-    let former = Manifest::read(files, from);
-    let unreadable = former.as_ref().err().map(|error| lost_manifest(from, error));
-    let former = former.ok().flatten();
+    let mut salvaged = Salvaged::default();
+    let former = Manifest::read(files, from).unwrap_or_else(|error| {
+        // Which segments there were, and the time, are not known.
+        let what = format!(
+            "{error}: segments that are missing at the end, and expired entries that are there \
+             again, cannot be told"
+        );
+        salvaged.lose(&manifest_path(from), (0, 0), (0, 0), what);
+        None
+    });
     let identity = match &former {
         Some(manifest) => manifest.store_identity,
         None => journal_identity(from, &options)?,
     };
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
-    let mut salvaged = Salvaged { lost: unreadable.into_iter().collect(), ..Salvaged::default() };
     let (paths, places, spans) = (Vec::new(), Vec::new(), Vec::new());
     let manifest = &former;
     let mut reader = SegmentReader { files: damaged_files, from, manifest, paths, places, spans };
@@ -154,21 +169,6 @@ pub fn salvage(
     let engine = Engine::open(to, options)?;
     engine.close()?;
     Ok(salvaged)
-}
-
-/// A manifest that cannot be read: which segments there were, and the time, are not known.
-fn lost_manifest(from: &Path, error: &Error) -> Lost {
-    Lost {
-        path: manifest_path(from),
-        offset: 0,
-        length: 0,
-        first_sequence: 0,
-        last_sequence: 0,
-        what: format!(
-            "{error}: segments that are missing at the end, and expired entries that are there \
-             again, cannot be told"
-        ),
-    }
 }
 
 /// Writes the records at `places` as segments that stand for all sequence numbers up to
@@ -260,28 +260,16 @@ impl SegmentReader<'_> {
         let numbers = list_segments(self.files, self.from)?;
         for facts in &self.manifest.segments {
             if !numbers.contains(&facts.number) {
-                salvaged.lose(Lost {
-                    path: segment_path(self.from, facts.number),
-                    offset: 0,
-                    length: facts.size_bytes,
-                    first_sequence: facts.first_sequence,
-                    last_sequence: facts.last_sequence,
-                    what: "the file is gone".to_owned(),
-                });
+                let path = segment_path(self.from, facts.number);
+                salvaged.lose(&path, (0, facts.size_bytes), facts.sequences(), "the file is gone");
             }
         }
         for number in self.current(&numbers) {
             let path = segment_path(self.from, number);
             if let Err(error) = self.read_segment(number, &path, salvaged) {
                 let facts = self.manifest.segments.iter().find(|facts| facts.number == number);
-                salvaged.lose(Lost {
-                    path,
-                    offset: 0,
-                    length: facts.map_or(0, |facts| facts.size_bytes),
-                    first_sequence: facts.map_or(0, |facts| facts.first_sequence),
-                    last_sequence: facts.map_or(0, |facts| facts.last_sequence),
-                    what: error.to_string(),
-                });
+                let facts = facts.copied().unwrap_or_default();
+                salvaged.lose(&path, (0, facts.size_bytes), facts.sequences(), error.to_string());
             }
         }
         Ok(())
@@ -303,7 +291,7 @@ impl SegmentReader<'_> {
             std::iter::zip(&spans, is_current).partition(|(_, is_current)| *is_current);
         // What a damaged one stood for, the manifest knows.
         let named = self.manifest.segments.iter().filter(|facts| numbers.contains(&facts.number));
-        let named = named.map(|facts| (facts.first_sequence, facts.last_sequence));
+        let named = named.map(SegmentFacts::sequences);
         let current = current.iter().map(|(span, _)| (span.first_sequence, span.last_sequence));
         let covered = joined(current.chain(named).collect());
         let is_replaced = |span: &Span| {
@@ -338,16 +326,7 @@ impl SegmentReader<'_> {
             (Err(_), facts) => facts.map_or(0, |facts| facts.first_sequence),
         };
         if let Err(error) = &header {
-            let length = FILE_HEADER_LENGTH as u64;
-            let (path, what) = (path.to_path_buf(), error.to_string());
-            salvaged.lose(Lost {
-                path,
-                offset: 0,
-                length,
-                first_sequence: 0,
-                last_sequence: 0,
-                what,
-            });
+            salvaged.lose(path, (0, FILE_HEADER_LENGTH as u64), (0, 0), error.to_string());
         }
         let index = self.paths.len();
         let seed = checksum_seed(&[identity]);
@@ -386,14 +365,10 @@ impl SegmentReader<'_> {
                 previous = None;
                 unnamed.retain(|part| !touches(part, offset, length));
                 let is_unreadable = is_unreadable(offset, length);
-                salvaged.lose(Lost {
-                    path: path.to_path_buf(),
-                    offset,
-                    length,
-                    first_sequence: after.map_or(first_sequence, |after| after + 1),
-                    last_sequence: before.map_or(last_sequence, |before| before - 1),
-                    what: if is_unreadable { UNREADABLE } else { DAMAGED }.to_owned(),
-                });
+                let first = after.map_or(first_sequence, |after| after + 1);
+                let last = before.map_or(last_sequence, |before| before - 1);
+                let what = if is_unreadable { UNREADABLE } else { DAMAGED };
+                salvaged.lose(path, (offset, length), (first, last), what);
             }
         };
         let sealed_up_to =
@@ -407,25 +382,12 @@ impl SegmentReader<'_> {
         let may_be_torn = has_grown && !is_sealed && last_sequence == 0;
         let unfinished = places.split_off(if may_be_torn { batch_begin } else { places.len() });
         if let (Some(first), Some(last)) = (unfinished.first(), unfinished.last()) {
-            salvaged.lose(Lost {
-                path: path.to_path_buf(),
-                offset: first.offset,
-                length: last.offset + last.length - first.offset,
-                first_sequence: first.sequence,
-                last_sequence: last.sequence,
-                what: UNFINISHED.to_owned(),
-            });
+            let part = (first.offset, last.offset + last.length - first.offset);
+            salvaged.lose(path, part, (first.sequence, last.sequence), UNFINISHED);
         }
         // The end of a segment may have held records, or was zeros, or its footer.
-        for (offset, length) in unnamed.into_iter().filter(|part| part.0 > 0) {
-            salvaged.lose(Lost {
-                path: path.to_path_buf(),
-                offset,
-                length,
-                first_sequence: 0,
-                last_sequence,
-                what: UNREADABLE.to_owned(),
-            });
+        for part in unnamed.into_iter().filter(|part| part.0 > 0) {
+            salvaged.lose(path, part, (0, last_sequence), UNREADABLE);
         }
         self.paths.push(path.to_path_buf());
         Ok(())
@@ -452,9 +414,7 @@ impl SegmentReader<'_> {
                 Some(facts) => segment_path(self.from, facts.number),
                 None => self.from.join(JOURNAL_FOLDER),
             };
-            let what = NOWHERE.to_owned();
-            let (offset, length) = (0, 0);
-            salvaged.lose(Lost { path, offset, length, first_sequence, last_sequence, what });
+            salvaged.lose(&path, (0, 0), (first_sequence, last_sequence), NOWHERE);
         }
     }
 
