@@ -50,7 +50,16 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// The entry with the key `key`, which the caller put together or looked for.
+    #[inline]
+    pub(crate) fn with_key<'k>(self, key: &'k [u8]) -> Entry<'k>
+    where
+        'a: 'k,
+    {
+        Entry { key, ..self }
+    }
+
     /// The form that the header of this entry's record has, if it is written now.
     pub(crate) fn header_form(&self) -> HeaderForm {
         HeaderForm::of(self.head.len(), self.written_at_ms, self.expires_at_ms)

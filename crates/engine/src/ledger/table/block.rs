@@ -32,41 +32,6 @@ fn fault<T>(offset: usize, what: &'static str) -> Result<T, BlockFault> {
     Err(BlockFault { offset: offset as u32, what })
 }
 
-/// An entry as it stands in a block: all but the shared prefix of its key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BlockEntry<'a> {
-    pub(super) key_rest: &'a [u8],
-    pub(super) sequence: u64,
-    pub(super) kind: Kind,
-    pub(super) value_length: u32,
-    pub(super) stored_length: u32,
-    pub(super) written_at_ms: u64,
-    pub(super) expires_at_ms: u64,
-    pub(super) head: &'a [u8],
-    pub(super) value: Option<&'a [u8]>,
-}
-
-impl<'a> BlockEntry<'a> {
-    /// The entry with the key `key`, which the caller put together or looked for.
-    #[inline]
-    pub(super) fn with_key<'k>(&self, key: &'k [u8]) -> Entry<'k>
-    where
-        'a: 'k,
-    {
-        Entry {
-            key,
-            sequence: self.sequence,
-            kind: self.kind,
-            value_length: self.value_length,
-            stored_length: self.stored_length,
-            written_at_ms: self.written_at_ms,
-            expires_at_ms: self.expires_at_ms,
-            head: self.head,
-            value: self.value,
-        }
-    }
-}
-
 /// A block whose checksum was checked.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
@@ -148,11 +113,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Entry `index`, which must be below the number of entries.
+    /// Entry `index`, which must be below the number of entries. Its key is without the prefix of
+    /// the block ([`Entry::with_key`]).
     #[inline]
-    pub(super) fn entry(&self, index: usize) -> Result<BlockEntry<'a>, BlockFault> {
-        let (key_rest, sequence, fields) = self.key_at(index)?;
-        match decode_fields(key_rest, sequence, fields) {
+    pub(super) fn entry(&self, index: usize) -> Result<Entry<'a>, BlockFault> {
+        let (key, sequence, fields) = self.key_at(index)?;
+        match decode_fields(key, sequence, fields) {
             Some(entry) => Ok(entry),
             None => fault(
                 read_u32(self.bytes, BLOCK_HEADER_SIZE_BYTES + 4 * index) as usize,
@@ -184,26 +150,22 @@ impl<'a> Block<'a> {
         Ok(low)
     }
 
-    /// The entry at `index` if it has the key `key`.
+    /// As [`Block::entry`], if it has the key `key`.
     #[inline]
     pub(super) fn entry_of(
         &self,
         index: usize,
         key: &[u8],
-    ) -> Result<Option<BlockEntry<'a>>, BlockFault> {
+    ) -> Result<Option<Entry<'a>>, BlockFault> {
         let entry = self.entry(index)?;
         let is_of_key = key.split_at_checked(self.prefix.len()).is_some_and(|(prefix, rest)| {
-            keys_equal(rest, entry.key_rest) && keys_equal(prefix, self.prefix)
+            keys_equal(rest, entry.key) && keys_equal(prefix, self.prefix)
         });
         Ok(is_of_key.then_some(entry))
     }
 }
 
-fn decode_fields<'a>(
-    key_rest: &'a [u8],
-    sequence: u64,
-    mut fields: &'a [u8],
-) -> Option<BlockEntry<'a>> {
+fn decode_fields<'a>(key: &'a [u8], sequence: u64, mut fields: &'a [u8]) -> Option<Entry<'a>> {
     let (flags, rest) = fields.split_first()?;
     fields = rest;
     let kind = Kind::from_number(flags & KIND_MASK)?;
@@ -226,8 +188,8 @@ fn decode_fields<'a>(
         0 => None,
         _ => Some(fields.get(..value_length as usize)?),
     };
-    Some(BlockEntry {
-        key_rest,
+    Some(Entry {
+        key,
         sequence,
         kind,
         value_length,
@@ -242,11 +204,11 @@ fn decode_fields<'a>(
 /// Checks a block that is not packed.
 pub(super) fn check_entries(bytes: &[u8]) -> Result<(), BlockFault> {
     let block = Block::new(bytes)?;
-    let mut before: Option<BlockEntry<'_>> = None;
+    let mut before: Option<Entry<'_>> = None;
     for index in 0..block.entries() {
         let entry = block.entry(index)?;
         let ascends = before.is_none_or(|before| {
-            let order = before.key_rest.cmp(entry.key_rest);
+            let order = before.key.cmp(entry.key);
             order.then_with(|| entry.sequence.cmp(&before.sequence)) == Order::Less
         });
         if !ascends {

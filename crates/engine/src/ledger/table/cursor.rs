@@ -251,7 +251,7 @@ impl TableCursor {
         let entry =
             block.entry(self.index).map_err(|fault| table.blocks().corrupted(self.block, fault))?;
         self.key.truncate(self.prefix_length);
-        self.key.extend_from_slice(entry.key_rest);
+        self.key.extend_from_slice(entry.key);
         self.sequence = entry.sequence;
         self.kind = entry.kind;
         self.value_length = entry.value_length;

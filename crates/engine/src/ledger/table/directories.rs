@@ -190,11 +190,11 @@ fn collect(
     let block = opened.block().map_err(faulty)?;
     for index in 0..block.entries() {
         let entry = block.entry(index).map_err(faulty)?;
-        let is_same = key.strip_prefix(block.prefix()) == Some(entry.key_rest);
+        let is_same = key.strip_prefix(block.prefix()) == Some(entry.key);
         if !is_same {
             key.clear();
             key.extend_from_slice(block.prefix());
-            key.extend_from_slice(entry.key_rest);
+            key.extend_from_slice(entry.key);
             builder.add(&entry.with_key(key), (block_index, index), rules);
         }
     }
