@@ -142,7 +142,7 @@ impl Catalogue {
         // A salvage may have lost a definition. No other table gets the number while entries are
         // left under it.
         let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        let mut last = ledger.scan(all, Direction::Reverse, NEWEST, mode)?;
+        let mut last = ledger.scan(all, Direction::Backward, NEWEST, mode)?;
         if let Some((key, _)) = last.next()?
             && let Some((number, _)) = split_internal_key(key)
         {

@@ -8,29 +8,12 @@ use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
 use crate::error::Result;
 use crate::expiry::MarkedTime;
 use crate::key_range::internal_range;
-use crate::ledger::{self, FoundEntry, LedgerScan, SnapshotGuard};
+pub use crate::ledger::Direction;
+use crate::ledger::{FoundEntry, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::read_mode::ReadMode;
 use crate::table_id::TableId;
-
-/// The direction of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the smallest key to the largest.
-    Forward,
-    /// From the largest key to the smallest.
-    Backward,
-}
-
-impl Direction {
-    fn in_ledger(self) -> ledger::Direction {
-        match self {
-            Direction::Forward => ledger::Direction::Forward,
-            Direction::Backward => ledger::Direction::Reverse,
-        }
-    }
-}
 
 /// The keys of a range at one moment, one after another.
 pub struct Scan {
@@ -59,7 +42,7 @@ impl Scan {
     ) -> Result<Scan> {
         let range = internal_range(table.0, bounds);
         let (range, at) = (range.as_key_range(), guard.sequence());
-        let ledger_scan = store.ledger.scan(range, direction.in_ledger(), at, mode)?;
+        let ledger_scan = store.ledger.scan(range, direction, at, mode)?;
         Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 
@@ -73,7 +56,7 @@ impl Scan {
         let mut internal = InternalKey::empty();
         internal.set(table.0, prefix)?;
         let (prefix, at) = (internal.as_bytes(), guard.sequence());
-        let ledger_scan = store.ledger.scan_prefix(prefix, direction.in_ledger(), at, mode)?;
+        let ledger_scan = store.ledger.scan_prefix(prefix, direction, at, mode)?;
         Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 

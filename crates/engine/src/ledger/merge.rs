@@ -156,9 +156,9 @@ impl Source {
     fn advance(&mut self, direction: Direction) -> Result<()> {
         match (self, direction) {
             (Source::Memtable(cursor), Direction::Forward) => cursor.next(),
-            (Source::Memtable(cursor), Direction::Reverse) => cursor.previous(),
+            (Source::Memtable(cursor), Direction::Backward) => cursor.previous(),
             (Source::Run(cursor), Direction::Forward) => return cursor.next(),
-            (Source::Run(cursor), Direction::Reverse) => return cursor.previous(),
+            (Source::Run(cursor), Direction::Backward) => return cursor.previous(),
         }
         Ok(())
     }
@@ -388,7 +388,7 @@ impl Merge {
         };
         match self.direction {
             Direction::Forward => order == Order::Less,
-            Direction::Reverse => order == Order::Greater,
+            Direction::Backward => order == Order::Greater,
         }
     }
 
@@ -405,13 +405,13 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
             source.seek_at_or_after(Some(key))
         }
         (Direction::Forward, Bound::Unbounded, _) => source.seek_at_or_after(None),
-        (Direction::Reverse, _, Bound::Excluded(key)) => source.seek_before(Some(key)),
-        (Direction::Reverse, _, Bound::Included(key)) => {
+        (Direction::Backward, _, Bound::Excluded(key)) => source.seek_before(Some(key)),
+        (Direction::Backward, _, Bound::Included(key)) => {
             // No key lies between a key and the same with a zero behind it.
             let behind = [key, &[0]].concat();
             source.seek_before(Some(&behind))
         }
-        (Direction::Reverse, _, Bound::Unbounded) => source.seek_before(None),
+        (Direction::Backward, _, Bound::Unbounded) => source.seek_before(None),
     }
 }
 

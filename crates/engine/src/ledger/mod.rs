@@ -55,7 +55,8 @@ pub(crate) use journal_link::JournalLink;
 #[cfg(test)]
 pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
-pub(crate) use options::{Direction, KeyRange, LEVELS, LedgerOptions, NEWEST};
+pub use options::Direction;
+pub(crate) use options::{KeyRange, LEVELS, LedgerOptions, NEWEST};
 pub(crate) use pinned::{Pinned, PinnedVersion};
 pub(crate) use records::{Answer, NoRecords, Records, Sought};
 pub(crate) use scan::LedgerScan;

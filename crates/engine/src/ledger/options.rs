@@ -103,9 +103,9 @@ impl KeyRange<'_> {
 
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// From the smallest key to the largest.
     Forward,
     /// From the largest key to the smallest.
-    Reverse,
+    Backward,
 }

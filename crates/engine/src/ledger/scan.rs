@@ -72,7 +72,7 @@ impl LedgerScan {
     ) -> LedgerScan {
         let (begin, end) = match direction {
             Direction::Forward => (range.start, range.end),
-            Direction::Reverse => (range.end, range.start),
+            Direction::Backward => (range.end, range.start),
         };
         let key = match begin {
             Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
@@ -106,7 +106,7 @@ impl LedgerScan {
         loop {
             let is_there = match self.direction {
                 Direction::Forward => self.next_forward(found)?,
-                Direction::Reverse => self.next_reverse(found)?,
+                Direction::Backward => self.next_reverse(found)?,
             };
             if !is_there || found.kind == Kind::Put {
                 return Ok(is_there);

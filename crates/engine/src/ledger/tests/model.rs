@@ -180,7 +180,7 @@ impl Run {
         if reverse {
             expected.reverse();
         }
-        let direction = if reverse { Direction::Reverse } else { Direction::Forward };
+        let direction = if reverse { Direction::Backward } else { Direction::Forward };
         let mut scan = self.store.ledger.scan(range, direction, at, ReadMode::MayBlock).unwrap();
         let mut found = Answers::new();
         while let Some((key, entry)) = scan.next().unwrap() {

@@ -163,7 +163,7 @@ fn a_scan_outlives_the_tables_that_it_reads() {
     }
     store.flush();
     let range = KeyRange { start: Unbounded, end: Unbounded };
-    for direction in [Direction::Forward, Direction::Reverse] {
+    for direction in [Direction::Forward, Direction::Backward] {
         let mut scan = store.ledger.scan(range, direction, NEWEST, ReadMode::MayBlock).unwrap();
         assert!(scan.next().unwrap().is_some());
         let at = store.ledger.published_sequence();
@@ -203,7 +203,7 @@ fn change_key(fs: &SimulatedFileSystem, path: &Path, from: u8, to: u8) {
 #[test]
 fn a_scan_refuses_a_table_that_is_out_of_order() {
     for (direction, from, to) in
-        [(Direction::Forward, b'd', b'a'), (Direction::Reverse, b'b', b'f')]
+        [(Direction::Forward, b'd', b'a'), (Direction::Backward, b'b', b'f')]
     {
         let mut store = Store::create(small_options());
         [b"\0\x01b", b"\0\x01c", b"\0\x01d"].iter().for_each(|key| store.put(*key));
