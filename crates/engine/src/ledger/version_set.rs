@@ -4,17 +4,18 @@
 //! manifest is written), `swapping` (held for moments; neither writers nor readers wait for a disk
 //! behind it).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use pellucid_thread::{Indivisible, Mutex, MutexGuard};
+use pellucid_thread::{Indivisible, Mutex};
 
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
 use super::table::Table;
 use super::table_files::TableFiles;
 use super::version::{Levels, SealedMemtable, Version};
 use super::{DroppedList, JournalLink, LedgerOptions};
+use crate::locks::lock;
 use crate::manifest::{Manifest, SegmentFacts, WriteFailure};
 
 /// Level 0 may hold this many times the tables that make its merge due before writes are delayed:
@@ -60,11 +61,6 @@ pub(super) struct VersionSet {
     with_prefixes: bool,
     /// Tables of level 0 from which on writes are delayed.
     level_0_max: usize,
-}
-
-#[track_caller]
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl VersionSet {

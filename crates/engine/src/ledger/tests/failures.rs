@@ -11,10 +11,6 @@ use crate::error::Error;
 use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
 use crate::read_mode::ReadMode;
 
-fn key(number: u32) -> Vec<u8> {
-    [&[0, 1], &number.to_be_bytes()[..]].concat()
-}
-
 /// Writes, flushes and merges; the first error ends it.
 fn scenario(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {

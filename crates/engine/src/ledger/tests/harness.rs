@@ -25,6 +25,11 @@ pub(super) fn directory() -> &'static Path {
     Path::new("/store")
 }
 
+/// The key of a number, in a table of objects.
+pub(super) fn key(number: u32) -> Vec<u8> {
+    [&[0, 1], &number.to_be_bytes()[..]].concat()
+}
+
 /// A file system with the folders of a store, and nothing in them.
 pub(super) fn empty_store() -> SimulatedFileSystem {
     let fs = SimulatedFileSystem::new();

@@ -9,10 +9,6 @@ use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
 
 const ROUNDS: u32 = 5;
 
-fn key(number: u32) -> Vec<u8> {
-    [&[0, 1], &number.to_be_bytes()[..]].concat()
-}
-
 /// A tree whose merges are behind: five tables of level 0, of which three make a merge due.
 fn behind(merges_in_parts: bool) -> Store {
     let mut store = Store::create(LedgerOptions { merges_in_parts, ..small_options() });

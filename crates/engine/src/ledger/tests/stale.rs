@@ -10,10 +10,6 @@ const STEPS_MAX: u32 = 30;
 /// A time at which everything that can expire has: one in four entries can.
 const LATER_MS: u64 = 1_000_000;
 
-fn key(number: u32) -> Vec<u8> {
-    [&[0, 1], &number.to_be_bytes()[..]].concat()
-}
-
 fn put_all(store: &mut Store, numbers: std::ops::Range<u32>) {
     numbers.for_each(|number| store.put(&key(number)));
 }
