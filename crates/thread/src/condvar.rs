@@ -1,11 +1,11 @@
 //! A condition variable for [`Mutex`], whose waits are in the profile `block`.
 
-use std::sync::{LockResult, PoisonError};
+use std::sync::LockResult;
 use std::time::Duration;
 
 use pellucid_clock::Clock;
 
-use crate::lock::{Mutex, MutexGuard};
+use crate::lock::{Mutex, MutexGuard, mapped};
 use crate::simulation;
 use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
@@ -131,20 +131,15 @@ impl Condvar {
         let (locked, is_over) = if simulation::is_simulated() {
             self.wait_simulated(lock, inner, Some(timeout))
         } else {
+            let mut is_over = false;
             let waited = self.timed(|condition| condition.wait_timeout(inner, timeout));
-            match waited {
-                Ok((inner, result)) => (lock.guard_of(Ok(inner)), result.timed_out()),
-                Err(poisoned) => {
-                    let (inner, result) = poisoned.into_inner();
-                    (lock.guard_of(Err(PoisonError::new(inner))), result.timed_out())
-                }
-            }
+            let locked = mapped(waited, |(inner, result)| {
+                is_over = result.timed_out();
+                inner
+            });
+            (lock.guard_of(locked), is_over)
         };
-        let result = WaitTimeoutResult(is_over);
-        match locked {
-            Ok(guard) => Ok((guard, result)),
-            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
-        }
+        mapped(locked, |guard| (guard, WaitTimeoutResult(is_over)))
     }
 
     /// As [`Condvar::wait_while`], for at most `timeout`.

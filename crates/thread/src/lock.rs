@@ -102,14 +102,21 @@ impl<T: ?Sized> Mutex<T> {
         &'a self,
         locked: LockResult<std::sync::MutexGuard<'a, T>>,
     ) -> LockResult<MutexGuard<'a, T>> {
-        match locked {
-            Ok(inner) => Ok(self.guard(inner)),
-            Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
-        }
+        mapped(locked, |inner| self.guard(inner))
+    }
+}
+
+/// What `change` makes of a guard, poisoned if that is.
+#[inline]
+pub(crate) fn mapped<G, H>(locked: LockResult<G>, change: impl FnOnce(G) -> H) -> LockResult<H> {
+    match locked {
+        Ok(guard) => Ok(change(guard)),
+        Err(poisoned) => Err(PoisonError::new(change(poisoned.into_inner()))),
     }
 }
 
 /// The lock, poisoned or not, if it was free.
+#[inline]
 pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<LockResult<G>> {
     match tried {
         Ok(guard) => Some(Ok(guard)),

@@ -3,10 +3,10 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, PoisonError, TryLockError};
+use std::sync::LockResult;
 
 use crate::contention::Contention;
-use crate::lock::if_free;
+use crate::lock::{if_free, mapped};
 use crate::simulation;
 
 /// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits
@@ -46,14 +46,9 @@ impl<T> RwLock<T> {
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         simulation::point();
-        let contention = &self.contention;
-        let guard = |inner| RwLockReadGuard::new(inner, contention);
-        match self.inner.try_read() {
-            Ok(inner) => Ok(guard(inner)),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Err(PoisonError::new(guard(poisoned.into_inner())))
-            }
-            Err(TryLockError::WouldBlock) => self.read_contended(),
+        match if_free(self.inner.try_read()) {
+            Some(locked) => mapped(locked, |inner| RwLockReadGuard::new(inner, &self.contention)),
+            None => self.read_contended(),
         }
     }
 
@@ -67,12 +62,7 @@ impl<T> RwLock<T> {
             Some(locked) => locked,
             None => contention.wait_among_others(|| self.inner.read()),
         };
-        match locked {
-            Ok(inner) => Ok(RwLockReadGuard::new(inner, contention)),
-            Err(poisoned) => {
-                Err(PoisonError::new(RwLockReadGuard::new(poisoned.into_inner(), contention)))
-            }
-        }
+        mapped(locked, |inner| RwLockReadGuard::new(inner, contention))
     }
 
     /// Waits until nobody has the lock, and takes it for writing.
@@ -83,14 +73,9 @@ impl<T> RwLock<T> {
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         simulation::point();
-        let contention = &self.contention;
-        let guard = |inner| RwLockWriteGuard::new(inner, contention);
-        match self.inner.try_write() {
-            Ok(inner) => Ok(guard(inner)),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Err(PoisonError::new(guard(poisoned.into_inner())))
-            }
-            Err(TryLockError::WouldBlock) => self.write_contended(),
+        match if_free(self.inner.try_write()) {
+            Some(locked) => mapped(locked, |inner| RwLockWriteGuard::new(inner, &self.contention)),
+            None => self.write_contended(),
         }
     }
 
@@ -104,12 +89,7 @@ impl<T> RwLock<T> {
             Some(locked) => locked,
             None => contention.wait(|| self.inner.write()),
         };
-        match locked {
-            Ok(inner) => Ok(RwLockWriteGuard::new(inner, contention)),
-            Err(poisoned) => {
-                Err(PoisonError::new(RwLockWriteGuard::new(poisoned.into_inner(), contention)))
-            }
-        }
+        mapped(locked, |inner| RwLockWriteGuard::new(inner, contention))
     }
 }
 
@@ -192,6 +172,8 @@ impl<T: fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
     use super::*;
     use crate::activity::{set_operation, set_request};
     use crate::sites::Site;
