@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::resolved::{Frame, NamedSample, Resolved};
+use crate::resolved::{Frame, Listed, NamedSample, Resolved};
 
 /// The label by which `pprof` knows samples of the profile that is compared with: those of its own
 /// option `-diff_base` have it. Their values are negative, and shares are of that profile.
@@ -26,27 +26,12 @@ pub fn pprof(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> io::R
     encoder.finish()
 }
 
-/// The texts of a file, each of which is there once; the first is empty.
-struct Texts {
-    places: HashMap<String, u64>,
-    list: Vec<String>,
-}
-
-impl Texts {
-    fn place(&mut self, text: &str) -> u64 {
-        if let Some(place) = self.places.get(text) {
-            return *place;
-        }
-        let place = self.list.len() as u64;
-        self.list.push(text.to_owned());
-        self.places.insert(text.to_owned(), place);
-        place
-    }
-}
+/// The texts of a file; the first is empty.
+type Texts = Listed<String>;
 
 fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut texts = Texts { places: HashMap::new(), list: Vec::new() };
+    let mut texts = Texts::default();
     texts.place("");
     for (kind, unit) in profile.kind.values() {
         let (kind, unit) = (texts.place(kind), texts.place(unit));

@@ -1,7 +1,9 @@
 //! A profile with names: functions instead of addresses, words instead of labels. All output is
 //! made of this.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use pellucid_account::PHASES;
 use pellucid_thread::{Job, LOOP_PHASE, Labels};
@@ -103,11 +105,8 @@ impl Resolved {
         profiles: [Profile; COUNT],
         operations: &[&str],
     ) -> [Resolved; COUNT] {
-        let mut names = Names {
-            symbols: Symbols::of_this_process(),
-            functions: Functions::default(),
-            operations,
-        };
+        let mut names =
+            Names { symbols: Symbols::of_this_process(), functions: Listed::default(), operations };
         let mut resolved = profiles.map(|profile| names.resolve(profile));
         let functions = &names.functions.list;
         resolved.iter_mut().for_each(|profile| profile.functions.clone_from(functions));
@@ -150,26 +149,30 @@ impl Resolved {
 
 struct Names<'a> {
     symbols: Symbols,
-    functions: Functions,
+    functions: Listed<Function>,
     operations: &'a [&'a str],
 }
 
-/// All functions that occur, each once.
+/// All values of a kind that occur, each once.
 #[derive(Default)]
-struct Functions {
-    list: Vec<Function>,
-    places: HashMap<Function, u32>,
+pub(crate) struct Listed<T> {
+    pub(crate) list: Vec<T>,
+    places: HashMap<T, u64>,
 }
 
-impl Functions {
-    /// The place of a function in the list.
-    fn place(&mut self, function: &Function) -> u32 {
-        if let Some(place) = self.places.get(function) {
+impl<T: Clone + Eq + Hash> Listed<T> {
+    /// The place of a value in the list.
+    pub(crate) fn place<V>(&mut self, value: &V) -> u64
+    where
+        T: Borrow<V>,
+        V: ToOwned<Owned = T> + Eq + Hash + ?Sized,
+    {
+        if let Some(place) = self.places.get(value) {
             return *place;
         }
-        let place = self.list.len() as u32;
-        self.list.push(function.clone());
-        self.places.insert(function.clone(), place);
+        let place = self.list.len() as u64;
+        self.list.push(value.to_owned());
+        self.places.insert(value.to_owned(), place);
         place
     }
 }
@@ -208,7 +211,7 @@ impl Names<'_> {
             let call = if is_interrupted { self.symbols.system_call(*address) } else { None };
             if let Some(call) = call {
                 let function = Function { name: call.frame(), file: String::new() };
-                stack.push(Frame { function: self.functions.place(&function), line: 0 });
+                stack.push(Frame { function: self.functions.place(&function) as u32, line: 0 });
             }
             // The kernel returns behind the instruction that called it, as a function does.
             let address = call.map_or(*address, |call| address.wrapping_add(call.behind));
@@ -219,7 +222,7 @@ impl Names<'_> {
                 if is_plumbing && PLUMBING.iter().any(|prefix| name.starts_with(prefix)) {
                     continue;
                 }
-                let function = self.functions.place(&place.function);
+                let function = self.functions.place(&place.function) as u32;
                 stack.push(Frame { function, line: place.line });
             }
         }
