@@ -12,7 +12,7 @@ use scylla::statement::prepared::PreparedStatement;
 
 use crate::entry::{Entry, Values};
 use crate::place::Space;
-use crate::read::{bound, check_key};
+use crate::read::bound;
 use crate::ring::{Laps, Ring};
 use crate::rows::Lifetime;
 use crate::versions::Drawn;
@@ -43,8 +43,7 @@ pub(crate) fn entries_of(
     let mut entries: Vec<Entry> = Vec::with_capacity(operations.len());
     let mut by_key: HashMap<&[u8], usize> = HashMap::with_capacity(operations.len());
     for (index, operation) in operations.iter().enumerate() {
-        check_key(operation.key)?;
-        check_value(ring, operation)?;
+        operation.check(ring.value_bytes_max)?;
         let known = by_key.get(operation.key).copied();
         let at = known.unwrap_or(entries.len());
         if known.is_none() {
@@ -68,16 +67,6 @@ pub(crate) fn entries_of(
     }
     check_size(&entries)?;
     Ok(entries)
-}
-
-fn check_value(ring: &Ring, operation: &Operation<'_>) -> Result<()> {
-    let (length, limit) = (operation.value.map_or(0, <[u8]>::len), ring.value_bytes_max);
-    if length <= limit {
-        return Ok(());
-    }
-    Err(StoreError::Unacceptable(format!(
-        "the value has {length} bytes; it may have up to {limit}"
-    )))
 }
 
 fn check_size(entries: &[Entry]) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Answer, Head, KEY_LENGTH_MAX, Object, Result, StoreError, Table};
+use pellucid_store::{Answer, Head, Object, Result, StoreError, Table, check_key};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
 use scylla::statement::bound::BoundStatement;
@@ -42,11 +42,10 @@ fn find<T: Send + 'static>(
     timeline: &mut Timeline,
     decode: fn(QueryResult) -> Result<Option<T>>,
 ) -> Answer<Option<T>> {
-    let bound = match bind(ring, statement, table, key) {
+    let mut bound = match bind(ring, statement, table, key) {
         Ok(bound) => bound,
         Err(error) => return Answer::Now(Err(error)),
     };
-    let mut bound = bound;
     bound.set_consistency(level);
     ring.later(timeline, move |ring, mut laps| async move {
         let found = ring.answer(bound, &mut laps).await.and_then(decode);
@@ -73,15 +72,4 @@ pub(crate) fn bound(
 ) -> Result<BoundStatement> {
     let bound = statement.clone().bind(values);
     bound.map_err(|error| StoreError::Failed(format!("a request cannot be written: {error}")))
-}
-
-/// Refuses what is no key.
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    if (1..=KEY_LENGTH_MAX).contains(&key.len()) {
-        return Ok(());
-    }
-    let length = key.len();
-    Err(StoreError::Unacceptable(format!(
-        "a key has 1 to {KEY_LENGTH_MAX} bytes, and this one has {length}"
-    )))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pellucid_store::{KEY_LENGTH_MAX, Result, StoreError, Table};
+use pellucid_store::{Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, BoundColumnFamily, Cache, ColumnFamilyDescriptor,
@@ -167,15 +167,4 @@ pub(crate) fn write_options(is_synced: bool, may_wait: bool) -> WriteOptions {
     options.set_sync(is_synced);
     options.set_no_slowdown(!may_wait);
     options
-}
-
-/// Refuses what is no key.
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    if (1..=KEY_LENGTH_MAX).contains(&key.len()) {
-        return Ok(());
-    }
-    let length = key.len();
-    Err(StoreError::Unacceptable(format!(
-        "a key has 1 to {KEY_LENGTH_MAX} bytes, and this one has {length}"
-    )))
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table};
+use pellucid_store::{Head, Object, Range, Result, Scan, Snapshot, Table, check_key};
 use rocksdb::{DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 
 use crate::account::accounted;
-use crate::database::{Database, check_key};
+use crate::database::Database;
 use crate::db::{Db, error_of};
 use crate::entry::Stored;
 

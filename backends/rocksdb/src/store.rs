@@ -8,12 +8,13 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, LocalStore, Object, Operation, Properties, Range,
-    Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written, hand_over, hand_over_write,
+    Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written, check_key, hand_over,
+    hand_over_write,
 };
 use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted, tried};
-use crate::database::{Database, check_key, write_options};
+use crate::database::{Database, write_options};
 use crate::db::error_of;
 use crate::entry::{Entry, Stored};
 use crate::families::Handle;
@@ -107,16 +108,7 @@ impl RocksStore {
         if operations.is_empty() {
             return Err(StoreError::Unacceptable("a batch has an entry".to_owned()));
         }
-        for operation in operations {
-            check_key(operation.key)?;
-            let (length, limit) = (operation.value.map_or(0, <[u8]>::len), self.value_bytes_max);
-            if length > limit {
-                return Err(StoreError::Unacceptable(format!(
-                    "the value has {length} bytes; it may have up to {limit}"
-                )));
-            }
-        }
-        Ok(())
+        operations.iter().try_for_each(|operation| operation.check(self.value_bytes_max))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_cluster::{AskKind, CONTENT_BYTES_MAX, Cluster, PartOperation, TABLE_NAME_BYTES_MAX};
 use pellucid_store::{
-    Acknowledgement, Condition, KEY_LENGTH_MAX, Operation, PartOf, Result, StoreError, Table,
+    Acknowledgement, Condition, Operation, PartOf, Result, StoreError, Table, check_key,
 };
 use pellucid_thread::Mutex;
 
@@ -93,14 +93,7 @@ impl Inner {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
     ) -> Result<(usize, OwnedAsk)> {
-        for operation in operations {
-            check_key(operation.key)?;
-            let length = operation.value.map_or(0, <[u8]>::len);
-            if length > self.value_bytes_max {
-                let max = self.value_bytes_max;
-                return unacceptable(format!("a value of {length} bytes is above {max}"));
-            }
-        }
+        operations.iter().try_for_each(|operation| operation.check(self.value_bytes_max))?;
         match operations {
             [] => unacceptable("a batch has at least one entry".to_owned()),
             [operation] => {
@@ -149,14 +142,5 @@ impl Inner {
     pub(crate) fn get(&self, table: Table, key: &[u8], kind: AskKind) -> Result<(usize, OwnedAsk)> {
         let table = self.named(table)?;
         self.ask_for(kind, &table, key)
-    }
-}
-
-fn check_key(key: &[u8]) -> Result<()> {
-    match key.len() {
-        1..=KEY_LENGTH_MAX => Ok(()),
-        length => unacceptable(format!(
-            "a key has up to {KEY_LENGTH_MAX} bytes, and one at least: this one has {length}"
-        )),
     }
 }

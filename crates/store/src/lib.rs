@@ -30,7 +30,7 @@ pub use error::{Result, StoreError};
 pub use hand_over::{HandOver, STALL, hand_over, hand_over_write};
 pub use model::{
     Acknowledgement, Condition, Copies, Head, KEY_LENGTH_MAX, NOTE_BYTES_MAX, Note, Object,
-    Operation, PartOf, ReadMode, Table, Value, Written,
+    Operation, PartOf, ReadMode, Table, Value, Written, check_key,
 };
 pub use store::{
     LocalStore, NotingStore, Properties, Range, ReplicatedStore, Scan, Snapshot, Store,

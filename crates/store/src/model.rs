@@ -4,8 +4,23 @@ use std::ops::Deref;
 
 use pellucid_io::FileBytes;
 
+use crate::error::{Result, StoreError};
+
 /// Bytes that a key may have.
 pub const KEY_LENGTH_MAX: usize = 1024;
+
+/// Refuses what is no key.
+///
+/// # Errors
+/// [`StoreError::Unacceptable`] with the bounds of its length.
+pub fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        1..=KEY_LENGTH_MAX => Ok(()),
+        length => Err(StoreError::Unacceptable(format!(
+            "a key has 1 to {KEY_LENGTH_MAX} bytes, and this one has {length}"
+        ))),
+    }
+}
 
 /// The moment when a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -181,6 +196,22 @@ pub struct Operation<'a> {
     /// The lifetime of the entry, in milliseconds; nothing means until it is removed.
     /// It counts from the write, by the store's own time, which never goes back.
     pub lifetime_ms: Option<u64>,
+}
+
+impl Operation<'_> {
+    /// Refuses what is no key, and a value of more than `value_bytes_max` bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::Unacceptable`] with the bounds.
+    pub fn check(&self, value_bytes_max: usize) -> Result<()> {
+        check_key(self.key)?;
+        match self.value.map_or(0, <[u8]>::len) {
+            length if length > value_bytes_max => Err(StoreError::Unacceptable(format!(
+                "the value has {length} bytes; it may have up to {value_bytes_max}"
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The outcome of a write.
