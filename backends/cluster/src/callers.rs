@@ -10,7 +10,7 @@ use pellucid_clock::{Clock, Ticks};
 use crate::board::add;
 use crate::clipped::clipped_ns;
 use crate::cluster::{Cluster, News};
-use crate::decode::{decode, frame_length};
+use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, finish_answer};
 use crate::handshake::Greeted;
 use crate::outlet::Outlet;
@@ -332,13 +332,7 @@ impl<R> Callers<R> {
         let (mut used, mut waited_until) = (0, None);
         let mut served = 0;
         let outcome = loop {
-            let rest = &bytes[used..];
-            match frame_length(rest, FRAME_BYTES_MAX) {
-                Err(error) => break Err(error.to_string()),
-                Ok(Some(length)) if rest.len() >= length => {}
-                Ok(_) => break Ok(used),
-            }
-            let (frame, length) = match decode(rest, FRAME_BYTES_MAX) {
+            let (frame, length) = match decode(&bytes[used..], FRAME_BYTES_MAX) {
                 Ok(Some(decoded)) => decoded,
                 Ok(None) => break Ok(used),
                 Err(error) => break Err(error.to_string()),

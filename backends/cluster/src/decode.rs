@@ -1,14 +1,14 @@
 //! The peer protocol: bytes that others sent as frames. Nothing of them is trusted.
 
 use pellucid_account::PARTS_MAX;
-use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
+use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
 
 use crate::frame::{
     ANSWER, ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, Frame, FrameError,
     HAS_LIFETIME, HAS_TABLE, HAS_TRACE, HAS_TRACE_STATE, OwnerTimes, PONG, PREFIX_BYTES,
     REPLY_NS_AT, TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk,
 };
-use crate::numbers::{u32_at, u64_at};
+use crate::numbers::{condition_of, u32_at, u64_at};
 
 /// The frame at the beginning of `bytes` and its length in bytes; nothing if it is not complete.
 ///
@@ -18,7 +18,14 @@ pub fn decode(
     bytes: &[u8],
     frame_bytes_max: usize,
 ) -> Result<Option<(Frame<'_>, usize)>, FrameError> {
-    let Some(length) = frame_length(bytes, frame_bytes_max)? else { return Ok(None) };
+    if bytes.len() < PREFIX_BYTES {
+        return Ok(None);
+    }
+    let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
+    if length > frame_bytes_max {
+        let (bytes, max) = (length as u64, frame_bytes_max as u64);
+        return Err(FrameError::TooLong { bytes, max });
+    }
     if bytes.len() < length {
         return Ok(None);
     }
@@ -35,22 +42,6 @@ pub fn decode(
         _ => Frame::Ask(decode_ask(&bytes[..length])?),
     };
     Ok(Some((frame, length)))
-}
-
-/// Bytes of the frame at the beginning of `bytes`, if so much is known.
-///
-/// # Errors
-/// If it would be too long.
-pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize>, FrameError> {
-    if bytes.len() < PREFIX_BYTES {
-        return Ok(None);
-    }
-    let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
-    if length > frame_bytes_max {
-        let (bytes, max) = (length as u64, frame_bytes_max as u64);
-        return Err(FrameError::TooLong { bytes, max });
-    }
-    Ok(Some(length))
 }
 
 fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
@@ -75,14 +66,7 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
         2 => Acknowledgement::Disk,
         _ => return Err(Malformed("acknowledgement")),
     };
-    let sequence = u64_at(bytes, 24);
-    let condition = match bytes[18] {
-        0 => Condition::None,
-        1 => Condition::Absent,
-        2 => Condition::Present,
-        3 => Condition::Sequence(sequence),
-        _ => return Err(Malformed("condition")),
-    };
+    let condition = condition_of(bytes[18], u64_at(bytes, 24)).ok_or(Malformed("condition"))?;
     let flags = bytes[19];
     if flags & !(HAS_LIFETIME | HAS_TRACE | HAS_TABLE | HAS_TRACE_STATE) != 0 {
         return Err(Malformed("flags"));

@@ -10,7 +10,7 @@ use std::fmt;
 use pellucid_account::PARTS_MAX;
 use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
 
-use crate::numbers::u32_at;
+use crate::numbers::{numbers_of, u32_at};
 
 /// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
 /// refuses connections of others: whoever changes what frames may be gives it another number.
@@ -262,12 +262,7 @@ impl Ask<'_> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");
         let begin = begin_frame(out, self.id);
-        let (condition, sequence) = match self.condition {
-            Condition::None => (0, 0),
-            Condition::Absent => (1, 0),
-            Condition::Present => (2, 0),
-            Condition::Sequence(sequence) => (3, sequence),
-        };
+        let (condition, sequence) = numbers_of(self.condition);
         let acknowledgement = match self.acknowledgement {
             Acknowledgement::Memory => 0,
             Acknowledgement::Os => 1,

@@ -37,7 +37,7 @@ pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
 pub use cluster::{Cluster, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
-pub use decode::{decode, frame_length};
+pub use decode::decode;
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
     FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX,

@@ -1,9 +1,10 @@
 //! Several operations of one node as the value of an ask, with whatever each needs to be checked
 //! and carried out: a batch of a store, where that of the API is text.
 
-use pellucid_store::{Condition, KEY_LENGTH_MAX, Operation};
+use pellucid_store::{KEY_LENGTH_MAX, Operation};
 
 use crate::frame::FrameError;
+use crate::numbers::{condition_of, numbers_of};
 
 const HAS_VALUE: u8 = 1;
 const HAS_LIFETIME: u8 = 2;
@@ -26,12 +27,7 @@ impl<'a> PartOperation<'a> {
     /// If key or value are longer than a store takes: callers have checked.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let Operation { key, value, condition, lifetime_ms } = self.operation;
-        let (condition, sequence) = match condition {
-            Condition::None => (0, 0),
-            Condition::Absent => (1, 0),
-            Condition::Present => (2, 0),
-            Condition::Sequence(sequence) => (3, sequence),
-        };
+        let (condition, sequence) = numbers_of(condition);
         let mut flags = if value.is_some() { HAS_VALUE } else { 0 };
         flags |= if lifetime_ms.is_some() { HAS_LIFETIME } else { 0 };
         let key_length = u16::try_from(key.len()).expect("the store has checked the key");
@@ -73,13 +69,7 @@ fn decode(bytes: &[u8]) -> Option<(PartOperation<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<OPERATION_BYTES>()?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
     let (flags, sequence, lifetime_ms) = (head[0], number(4)?, number(12)?);
-    let condition = match head[1] {
-        0 => Condition::None,
-        1 => Condition::Absent,
-        2 => Condition::Present,
-        3 => Condition::Sequence(sequence),
-        _ => return None,
-    };
+    let condition = condition_of(head[1], sequence)?;
     let part_length = u16::from_le_bytes([head[2], head[3]]);
     let key_length = usize::from(u16::from_le_bytes([head[20], head[21]]));
     let value_length = u32::from_le_bytes([head[22], head[23], head[24], head[25]]) as usize;
@@ -96,6 +86,8 @@ fn decode(bytes: &[u8]) -> Option<(PartOperation<'_>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use pellucid_store::Condition;
+
     use super::*;
 
     #[test]

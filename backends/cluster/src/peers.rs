@@ -14,7 +14,7 @@ use pellucid_clock::{Clock, Ticks, Timer};
 
 use crate::board::{PeerState, add};
 use crate::cluster::{Cluster, News};
-use crate::decode::{decode, frame_length};
+use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
@@ -295,12 +295,7 @@ impl<C> Peers<C> {
     ) -> Result<usize, String> {
         let mut used = 0;
         loop {
-            let rest = &bytes[used..];
-            let whole = frame_length(rest, FRAME_BYTES_MAX).map_err(|e| e.to_string())?;
-            if whole.is_none_or(|length| rest.len() < length) {
-                return Ok(used);
-            }
-            let decoded = decode(rest, FRAME_BYTES_MAX);
+            let decoded = decode(&bytes[used..], FRAME_BYTES_MAX);
             let Some((frame, length)) = decoded.map_err(|error| error.to_string())? else {
                 return Ok(used);
             };
