@@ -106,7 +106,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
-/// What `change` makes of a guard, poisoned if that is.
+/// Changes a guard, which stays poisoned if it was.
 #[inline]
 pub(crate) fn mapped<G, H>(locked: LockResult<G>, change: impl FnOnce(G) -> H) -> LockResult<H> {
     match locked {
