@@ -88,7 +88,6 @@ impl Expression {
         &self.pattern
     }
 
-    /// Its syntax.
     pub(crate) fn syntax(&self) -> syntax::Config {
         self.syntax
     }

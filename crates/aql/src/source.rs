@@ -73,6 +73,22 @@ pub struct Index {
     pub selectivity: f64,
 }
 
+impl Index {
+    /// The primary index, which each collection has.
+    #[must_use]
+    pub fn primary() -> Self {
+        Self {
+            id: 0,
+            name: "primary".to_owned(),
+            kind: IndexKind::Primary,
+            fields: vec![IndexField { path: vec!["_key".to_owned()], expands: false }],
+            unique: true,
+            sparse: false,
+            selectivity: 1.0,
+        }
+    }
+}
+
 /// A range of the entries of an index: those whose first fields equal `equal`, and whose next field
 /// is within the bounds.
 #[derive(Clone, Debug, PartialEq)]

@@ -66,7 +66,6 @@ pub(crate) enum DocumentState {
     },
 }
 
-/// See the module.
 pub(crate) struct Changes {
     storage: Arc<Storage>,
     /// Documents that were changed after this are in conflict: their state that was read is old.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
+use pellucid_aql::OverwriteMode as Overwrite;
 use pellucid_store::Acknowledgement;
 use pellucid_value::json::{Limits, Parser, to_string};
 use pellucid_value::packed::{self, Builder};
@@ -14,7 +15,7 @@ use crate::changes::{CHANGE_BYTES, TRANSACTION_BYTES_MAX};
 use crate::collection::Collection;
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
-use crate::transaction::{Overwrite, Transaction, WriteOptions};
+use crate::transaction::{Transaction, WriteOptions};
 
 /// Documents that are written in one batch.
 const DOCUMENTS_AT_ONCE: usize = 2_000;
@@ -29,7 +30,7 @@ const DETAILS_MAX: usize = 10_000;
 const DETAILS_BYTES_MAX: usize = 16 << 20;
 
 /// The form of the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportForm {
     /// One document a line.
     Lines,
@@ -38,13 +39,15 @@ pub enum ImportForm {
     /// One of the two, as its first byte says.
     Auto,
     /// A JSON array of names in the first line, and one of values in each further line.
+    #[default]
     Rows,
 }
 
 /// The effect of a document whose key is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDuplicate {
     /// An error.
+    #[default]
     Error,
     /// It is merged into the one that is there.
     Update,
@@ -55,7 +58,7 @@ pub enum OnDuplicate {
 }
 
 /// Options of an import.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// The form of the body.
     pub form: ImportForm,

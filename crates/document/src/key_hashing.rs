@@ -5,14 +5,12 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyHashing {
     seed: u64,
 }
 
 impl KeyHashing {
-    /// That of this process.
     pub(crate) fn of_process() -> KeyHashing {
         static SEED: OnceLock<u64> = OnceLock::new();
         KeyHashing { seed: *SEED.get_or_init(|| RandomState::new().hash_one(0_u8)) }

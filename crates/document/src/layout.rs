@@ -36,7 +36,6 @@ const HASH_BYTES: usize = 16;
 /// Bytes of the fields that stand in every key, cut or not.
 pub(crate) const FIELDS_KEPT_BYTES: usize = FIELDS_BYTES_MAX - HASH_BYTES;
 
-/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum DefinitionKind {
@@ -48,14 +47,12 @@ pub(crate) enum DefinitionKind {
     Ticks = b't',
 }
 
-/// The key of a definition.
 pub(crate) fn definition_key(kind: DefinitionKind, id: u64) -> Vec<u8> {
     let mut key = vec![DEFINITIONS, kind as u8];
     push_number(&mut key, id);
     key
 }
 
-/// The prefix of all definitions of a kind.
 pub(crate) fn definitions_prefix(kind: DefinitionKind) -> Vec<u8> {
     vec![DEFINITIONS, kind as u8]
 }

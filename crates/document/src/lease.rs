@@ -108,7 +108,6 @@ impl Lease {
         }))
     }
 
-    /// It is ours.
     pub(crate) fn is_ours(&self) -> bool {
         self.clock.now().0 < self.until.load(Ordering::Acquire)
     }

@@ -319,18 +319,8 @@ impl Source for QueryData {
 
     fn indexes(&self, collection: CollectionId) -> Vec<AqlIndex> {
         let Ok(shape) = self.shape(collection) else { return Vec::new() };
-        let key = IndexField { path: vec!["_key".to_owned()], expands: false };
-        let primary = AqlIndex {
-            id: PRIMARY,
-            name: "primary".to_owned(),
-            kind: AqlKind::Primary,
-            fields: vec![key],
-            unique: true,
-            sparse: false,
-            selectivity: 1.0,
-        };
         let own = shape.readable_indexes().filter_map(|index| describe(index));
-        std::iter::once(primary).chain(own).collect()
+        std::iter::once(AqlIndex::primary()).chain(own).collect()
     }
 
     fn index_scan(

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
-use pellucid_aql::{OverwriteMode, QueryError, Write, WriteBatch, WriteKind, Written};
+use pellucid_aql::{QueryError, Write, WriteBatch, WriteKind, Written};
 use pellucid_store::Acknowledgement;
 use pellucid_thread::Mutex;
 use pellucid_value::{MergeOptions, Value};
@@ -12,9 +12,8 @@ use crate::collection::Shape;
 use crate::commit::Committed;
 use crate::database::Database;
 use crate::error::{DocumentError, ErrorNumber};
-use crate::transaction::{Outcome, Overwrite, Transaction, Version, WriteOptions};
+use crate::transaction::{Outcome, Transaction, Version, WriteOptions};
 
-/// See the module.
 pub(crate) struct QueryWrites {
     database: Arc<Database>,
     transaction: Transaction,
@@ -49,12 +48,7 @@ impl QueryWrites {
                 keep_null: options.keep_null,
                 merge_objects: options.merge_objects,
             },
-            overwrite: match options.overwrite_mode {
-                OverwriteMode::Conflict => Overwrite::Conflict,
-                OverwriteMode::Ignore => Overwrite::Ignore,
-                OverwriteMode::Replace => Overwrite::Replace,
-                OverwriteMode::Update => Overwrite::Update,
-            },
+            overwrite: options.overwrite_mode,
             expected,
             wants_old: true,
         };

@@ -25,7 +25,6 @@ pub const TABLE: &str = "documents";
 /// Keys that are removed in one step.
 const KEYS_AT_ONCE: usize = 1_000;
 
-/// See the module.
 pub(crate) struct Storage {
     store: Arc<dyn Store>,
     table: Table,
@@ -185,7 +184,6 @@ pub(crate) fn plain_operation<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Ope
     Operation { key, value, condition: Condition::None, lifetime_ms: None }
 }
 
-/// The JSON of a definition.
 pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(definition)
         .map_err(|error| DocumentError::new(ErrorNumber::INTERNAL, error.to_string()))
@@ -211,7 +209,6 @@ impl<'a> Reader<'a> {
         Ok(self.store.scan(self.table, range)?)
     }
 
-    /// All definitions of a kind.
     pub(crate) fn definitions<T: DeserializeOwned>(&self, kind: DefinitionKind) -> Result<Vec<T>> {
         let prefix = definitions_prefix(kind);
         let mut scan = self.scan(&prefix, &prefix)?;

@@ -21,7 +21,6 @@ impl Count {
     }
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) index_look_ups: Count,

@@ -16,7 +16,6 @@ const FIRST: u64 = 1_000;
 /// Numbers that one note of the ceiling makes room for: few notes, and small jumps at a restart.
 const RESERVED_AT_ONCE: u64 = 1 << 16;
 
-/// See the module.
 pub(crate) struct Ticks {
     next: AtomicU64,
     ceiling: AtomicU64,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
+use pellucid_aql::OverwriteMode as Overwrite;
 use pellucid_store::{Acknowledgement, Condition};
 use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
@@ -20,22 +21,8 @@ use crate::provisional::provisional_revision;
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
 
-/// The effect of an insertion under a key that a document has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overwrite {
-    /// It fails: 1210.
-    #[default]
-    Conflict,
-    /// It leaves the document as it is.
-    Ignore,
-    /// It replaces the document.
-    Replace,
-    /// It updates the document.
-    Update,
-}
-
 /// Options of a write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions<'a> {
     /// Options of the merge of an update.
     pub merge: MergeOptions,
@@ -45,17 +32,6 @@ pub struct WriteOptions<'a> {
     pub expected: Option<&'a [u8]>,
     /// The document as it was is wanted.
     pub wants_old: bool,
-}
-
-impl Default for WriteOptions<'_> {
-    fn default() -> Self {
-        WriteOptions {
-            merge: MergeOptions::default(),
-            overwrite: Overwrite::Conflict,
-            expected: None,
-            wants_old: false,
-        }
-    }
 }
 
 /// The source of a document's revision.
@@ -210,26 +186,23 @@ impl Transaction {
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
     ) -> Result<Outcome> {
-        match options.overwrite {
+        let rewrite = match options.overwrite {
+            Overwrite::Replace => Rewrite::Replace,
+            Overwrite::Update => Rewrite::Update,
             Overwrite::Conflict => {
                 let message = format!(
                     "unique constraint violated - in index primary of type primary over '_key'; \
                      conflicting key: {key}"
                 );
-                Err(DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message))
+                return Err(DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message));
             }
             Overwrite::Ignore => {
                 let version = before.version;
                 let previous = Some(before.wanted(options));
-                Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true })
+                return Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true });
             }
-            Overwrite::Replace => {
-                self.rewrite(part, key, body, before, Rewrite::Replace, options, timeline)
-            }
-            Overwrite::Update => {
-                self.rewrite(part, key, body, before, Rewrite::Update, options, timeline)
-            }
-        }
+        };
+        self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
     /// Puts `body` in the place of the document of this key.

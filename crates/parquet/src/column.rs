@@ -38,7 +38,6 @@ pub enum Kind {
 }
 
 impl Column {
-    /// The type of a table with these columns.
     pub(crate) fn table(columns: &[Column]) -> Result<TypePtr, ParquetError> {
         let fields = columns.iter().map(|column| column.field().map(Arc::new));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use pellucid_clock::CalendarDate;
+
 const DAY_SECONDS: i64 = 86_400;
 /// Years that have four digits.
 const YEARS: std::ops::RangeInclusive<i64> = 0..=9_999;
@@ -49,17 +51,8 @@ impl Moment {
 
 /// The text of a day since 1970, as `2026-01-31`; nothing beyond the years of four digits.
 pub(crate) fn day_text(day: i64) -> Option<String> {
-    // Years begin in March here, so that the day that some have and others not is their last; the
-    // calendar repeats itself every 400 years, which have 146,097 days.
-    let since = day + 719_468;
-    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
-    let of_era_years = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * of_era_years + of_era_years / 4 - of_era_years / 100);
-    let month_since_march = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month_since_march + 2) / 5 + 1;
-    let month = (month_since_march + 2) % 12 + 1;
-    let year = era * 400 + of_era_years + i64::from(month <= 2);
-    YEARS.contains(&year).then(|| format!("{year:04}-{month:02}-{date:02}"))
+    let CalendarDate { year, month, day } = CalendarDate::of_days(day);
+    YEARS.contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ const DICTIONARY_VALUES_MAX: u32 = 1 << 24;
 /// Bytes that are looked at for a header: few at first, and more if its statistics are long.
 const HEADER_BYTES: [u64; 2] = [4 << 10, 16 << 20];
 
-/// See the module.
 pub(crate) struct Pages {
     source: Arc<Source>,
     codec: Codec,

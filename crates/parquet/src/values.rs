@@ -18,7 +18,6 @@ use crate::pages::Pages;
 /// Rows that are decoded at once, at most.
 const PIECE_ROWS: usize = 1_024;
 
-/// See the module.
 pub(crate) struct Values {
     form: Form,
     is_optional: bool,

@@ -14,7 +14,6 @@ use crate::column::{Column, Kind, check_names};
 use crate::guard::{failed, guarded};
 use crate::pages::PAGE_BYTES_MAX;
 
-/// Rows of a row group.
 const GROUP_ROWS_MAX: usize = 100_000;
 /// Bytes of a row group, but for one of a single row.
 const GROUP_BYTES_MAX: usize = 64 << 20;

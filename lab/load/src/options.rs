@@ -186,8 +186,7 @@ impl LoadOptions {
 
     /// The length of the run, unless a number of requests ends it.
     fn duration(&self) -> Option<Duration> {
-        match self.limit {
-            _ if !self.stages.is_empty() => Some(self.stages.iter().map(|s| s.duration).sum()),
+        match self.effective_limit() {
             Limit::Duration(duration) => Some(duration),
             Limit::Requests(_) => None,
         }

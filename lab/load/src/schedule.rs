@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use pellucid_clock::{Clock, Ticks};
+use serde::Deserialize;
 
 use crate::stages::Profile;
 use crate::wrk2_timers::Pacer;
@@ -20,7 +21,8 @@ use pellucid_io::SeededRandom;
 const SEED: u64 = 0x5EED;
 
 /// The spread of the starts of requests over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// At equal distances, as wrk2 does.
     #[default]

@@ -53,7 +53,6 @@ impl Interval {
     }
 }
 
-/// The bucket of a value.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     let value = value.min((1 << LARGEST_LOG2) - 1);
@@ -62,7 +61,6 @@ fn bucket_of(value: u64) -> usize {
     ((shift as usize) << BUCKETS_PER_DOUBLING_LOG2) + (value >> shift) as usize
 }
 
-/// The middle of a bucket.
 fn middle_of(bucket: usize) -> u64 {
     let Some(shift) = (bucket >> BUCKETS_PER_DOUBLING_LOG2).checked_sub(1) else {
         return bucket as u64;

@@ -110,16 +110,18 @@ pub fn judge(figures: &Figures) -> Judgement {
     // A generator that is late by milliseconds makes no silence of seconds.
     let lateness_ns = figures.generator_p99_ns.saturating_mul(SILENCE_TIMES_LATENESS);
     let is_servers = figures.silence.at_end_ns >= lateness_ns;
-    let (silence, lateness) = (ended_in_silence(figures), generator_limited(figures));
+    let of = |verdict, text: Option<String>| text.map(|text| (verdict, text));
+    let silence = ended_in_silence(figures);
+    let lateness = of(Verdict::GeneratorLimited, generator_limited(figures));
     let (first, second) = if is_servers { (silence, lateness) } else { (lateness, silence) };
     let findings = [
-        nothing_answered(figures),
-        machine_limited(figures),
+        of(Verdict::Errors, nothing_answered(figures)),
+        of(Verdict::MachineLimited, machine_limited(figures)),
         first,
         second,
-        saturated(figures),
-        failing(figures),
-        stalled(figures),
+        of(Verdict::Saturated, saturated(figures)),
+        of(Verdict::Errors, failing(figures)),
+        of(Verdict::Stalled, stalled(figures)),
     ];
     let mut findings: Vec<(Verdict, String)> = findings.into_iter().flatten().collect();
     if findings.is_empty() {
@@ -140,18 +142,14 @@ pub fn judge(figures: &Figures) -> Judgement {
     Judgement { verdict, evidence }
 }
 
-fn nothing_answered(figures: &Figures) -> Option<(Verdict, String)> {
-    (figures.requests == 0).then(|| {
-        let errors = kinds(&figures.errors);
-        let text = format!("No request was answered ({errors}).");
-        (Verdict::Errors, text)
-    })
+fn nothing_answered(figures: &Figures) -> Option<String> {
+    (figures.requests == 0)
+        .then(|| format!("No request was answered ({}).", kinds(&figures.errors)))
 }
 
-fn machine_limited(figures: &Figures) -> Option<(Verdict, String)> {
-    let text = waits(figures)?;
+fn machine_limited(figures: &Figures) -> Option<String> {
     let others_share = figures.processor_waits.others_share?;
-    (others_share >= OTHERS_SHARE).then_some((Verdict::MachineLimited, text))
+    waits(figures).filter(|_| others_share >= OTHERS_SHARE)
 }
 
 /// The waits for a processor, where they are a good part of the 99th percentile.
@@ -177,70 +175,63 @@ fn waits(figures: &Figures) -> Option<String> {
     })
 }
 
-fn generator_limited(figures: &Figures) -> Option<(Verdict, String)> {
+fn generator_limited(figures: &Figures) -> Option<String> {
     let cpu = figures.cpu_share;
     if figures.offered_per_second.is_none() {
         return (cpu >= BUSY_SHARE && figures.requests > 0).then(|| {
-            let text = format!(
+            format!(
                 "A thread of the generator worked for {cpu:.2} of the time: it hardly ever waited \
                  for the server."
-            );
-            (Verdict::GeneratorLimited, text)
+            )
         });
     }
     // A thread that never waits takes answers late, too, which looks like a slow server.
     if cpu >= BUSY_SHARE && saturated(figures).is_some() {
-        let text = format!(
+        return Some(format!(
             "The backlog grew while a thread of the generator worked for {cpu:.2} of the time: it \
              hardly ever waited for the server."
-        );
-        return Some((Verdict::GeneratorLimited, text));
+        ));
     }
     let share = figures.generator_mean_ns / figures.response_mean_ns.max(1.0);
     let tail_share = figures.generator_p99_ns as f64 / figures.response_p99_ns.max(1) as f64;
     let much = share >= GENERATOR_SHARE || tail_share >= GENERATOR_TAIL_SHARE;
     (much && figures.generator_p99_ns >= GENERATOR_DELAY_NS && figures.requests > 0).then(|| {
-        let text = format!(
+        format!(
             "Though a connection was free, requests went out late: {share:.2} of the mean response \
              time and {:.0} µs at p99 were the generator's own, whose busiest thread worked for \
              {cpu:.2} of the time.",
             figures.generator_p99_ns as f64 / 1e3
-        );
-        (Verdict::GeneratorLimited, text)
+        )
     })
 }
 
-fn saturated(figures: &Figures) -> Option<(Verdict, String)> {
+fn saturated(figures: &Figures) -> Option<String> {
     let offered = figures.offered_per_second?;
     let answered = figures.answered_per_second;
     let backlog = Excursion::of(figures)?;
     let rates = format!("{answered:.0} of {offered:.0} requests a second were answered");
     if backlog.grew_to_the_end(figures) {
         let last = figures.backlog.last().copied().unwrap_or_default();
-        let text = format!(
+        return Some(format!(
             "From second {:.1} to the end the backlog grew to {last} requests; {rates}.",
             backlog.begin_seconds(figures)
-        );
-        return Some((Verdict::Saturated, text));
+        ));
     }
     // At a rate that is always the same, a backlog that comes and goes is the server's own doing.
     (figures.rate_varies && backlog.grew_for_a_while(figures)).then(|| {
-        let text = format!(
+        format!(
             "While the rate was higher than could be answered, {}; {rates} over the whole run.",
             backlog.told(figures)
-        );
-        (Verdict::Saturated, text)
+        )
     })
 }
 
-fn failing(figures: &Figures) -> Option<(Verdict, String)> {
+fn failing(figures: &Figures) -> Option<String> {
     let all = figures.errors.all();
     let tried = (figures.requests + figures.unanswered).max(1);
     let share = all as f64 / tried as f64;
-    (figures.requests > 0 && share >= ERROR_SHARE).then(|| {
-        let text = format!("{all} errors at {tried} requests: {}.", kinds(&figures.errors));
-        (Verdict::Errors, text)
-    })
+    (figures.requests > 0 && share >= ERROR_SHARE)
+        .then(|| format!("{all} errors at {tried} requests: {}.", kinds(&figures.errors)))
 }
 
 /// The length from which on a silence is a stall.
@@ -279,16 +270,15 @@ fn without_an_answer(figures: &Figures) -> Option<String> {
     })
 }
 
-fn stalled(figures: &Figures) -> Option<(Verdict, String)> {
+fn stalled(figures: &Figures) -> Option<String> {
     let Silence { end_ns, length_ns, at_end_ns } = figures.silence;
     (length_ns >= stall_ns(figures) && length_ns > at_end_ns).then(|| {
         let begin_ns = end_ns.saturating_sub(length_ns);
-        let text = format!(
+        format!(
             "For {:.0} ms from second {:.2} on, no answer came though some were waited for.",
             length_ns as f64 / 1e6,
             begin_ns as f64 / 1e9
-        );
-        (Verdict::Stalled, text)
+        )
     })
 }
 

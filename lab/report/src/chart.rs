@@ -195,6 +195,20 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// A chart of these series, by its name, title and legend.
+    #[must_use]
+    pub fn new(
+        (name, title, how_to_read): (impl Into<String>, impl Into<String>, impl Into<String>),
+        unit: Unit,
+        form: Form,
+        series: impl IntoIterator<Item = Series>,
+    ) -> Chart {
+        let (name, title, how_to_read) = (name.into(), title.into(), how_to_read.into());
+        let series = series.into_iter().collect();
+        let (moments, spans) = (Vec::new(), Vec::new());
+        Chart { name, title, how_to_read, unit, form, series, moments, spans }
+    }
+
     /// The series with this name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {
@@ -238,16 +252,9 @@ mod tests {
 
     #[test]
     fn a_chart_is_read_back_as_it_was_written() {
-        let chart = Chart {
-            name: "a".to_owned(),
-            title: "A".to_owned(),
-            how_to_read: String::new(),
-            unit: Unit::Share,
-            form: Form::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true },
-            series: vec![Series::new("x", vec![None, Some(0.5)])],
-            moments: Vec::new(),
-            spans: Vec::new(),
-        };
+        let form = Form::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true };
+        let series = [Series::new("x", vec![None, Some(0.5)])];
+        let chart = Chart::new(("a", "A", ""), Unit::Share, form, series);
         let text = serde_json::to_string(&chart).unwrap();
         assert!(text.contains("\"kind\":\"lines\"") && text.contains("[null,0.5]"), "{text}");
         assert_eq!(serde_json::from_str::<Chart>(&text).unwrap(), chart);

@@ -4,6 +4,8 @@
 //! runs, and a claim is judged only where the whole interval in which their mean lies is on one
 //! side of the border, with a margin. Elsewhere it cannot be told.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::chart::Unit;
@@ -205,12 +207,6 @@ impl Estimate {
         both(self.is_above(other / factor), self.is_below(other * factor))
     }
 
-    /// The value as text, or that there is none.
-    #[must_use]
-    pub fn show(&self) -> String {
-        self.value().map_or_else(|| "not known".to_owned(), |value| self.unit.show(value))
-    }
-
     /// The spread as text: `1.93 to 3.41 in 5 runs`.
     #[must_use]
     pub fn spread(&self) -> String {
@@ -236,6 +232,14 @@ impl Estimate {
             text.push_str(&format!(", {samples} samples"));
         }
         text
+    }
+}
+
+/// The value, or that there is none.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.value().map(|value| self.unit.show(value));
+        f.write_str(text.as_deref().unwrap_or("not known"))
     }
 }
 
@@ -347,7 +351,7 @@ mod tests {
     fn a_count_is_told_at_once() {
         let counted = Estimate::counted("x", Unit::Count, 3.0);
         assert_eq!((counted.is_above(2.0), counted.is_above(3.0)), (Some(true), Some(false)));
-        assert_eq!((counted.show(), counted.spread()), ("3".to_owned(), "counted".to_owned()));
+        assert_eq!((counted.to_string(), counted.spread()), ("3".to_owned(), "counted".to_owned()));
     }
 
     #[test]
@@ -364,8 +368,8 @@ mod tests {
     fn the_spread_is_told() {
         assert_eq!(runs(&[3.0, 1.0, 2.0]).spread(), "1.00 to 3.00 in 3 runs");
         assert_eq!(runs(&[4.0, 1.0]).in_stretches().spread(), "1.00 to 4.00 in 2 stretches");
-        assert_eq!(runs(&[4.0, 1.0]).show(), "2.50");
-        assert_eq!(runs(&[]).show(), "not known");
+        assert_eq!(runs(&[4.0, 1.0]).to_string(), "2.50");
+        assert_eq!(runs(&[]).to_string(), "not known");
         let gaps = Estimate::of_runs("x", Unit::Ratio, [None, Some(f64::NAN), Some(2.0)]);
         assert_eq!((gaps.values.as_slice(), gaps.spread().as_str()), (&[2.0][..], "1 run"));
     }

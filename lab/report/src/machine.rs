@@ -8,7 +8,7 @@ use pellucid_account::ClockFacts;
 use serde::{Deserialize, Serialize};
 
 /// Facts about a machine. What could not be found out is `None`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor as it names itself.
     pub processor: Option<String>,

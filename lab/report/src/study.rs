@@ -13,7 +13,7 @@ pub const STUDY_SCHEMA: &str = "pellucid.study.v2";
 pub const ANSWER_LINES_MAX: usize = 5;
 
 /// The outcome of a study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StudyReport {
     /// [`STUDY_SCHEMA`].
     pub schema: String,
@@ -90,6 +90,17 @@ pub struct ChartGroup {
 }
 
 impl ChartSection {
+    /// A section with these charts, part of nothing else.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        charts: Vec<Chart>,
+    ) -> ChartSection {
+        let (name, description) = (name.into(), description.into());
+        ChartSection { name, description, part: None, charts, groups: Vec::new() }
+    }
+
     /// Its charts, and then those of its groups.
     fn all_charts(&self) -> impl Iterator<Item = &Chart> {
         self.charts.iter().chain(self.groups.iter().flat_map(|group| &group.charts))

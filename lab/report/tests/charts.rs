@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
-    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, MOMENT_NS, Machine, ProfileSection,
-    ProfileShare, ProfileStack, Report, STUDY_SCHEMA, Series, Span, StudyReport, Unit, html,
-    study_html,
+    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, MOMENT_NS, ProfileSection,
+    ProfileShare, ProfileStack, Report, Series, Span, StudyReport, Unit, html, study_html,
 };
 
 /// Opens each chart's table as a reader would, and writes down for each chart its heading, how many
@@ -146,13 +145,6 @@ fn study() -> StudyReport {
     let seconds = vec![1.0, 2.0, 3.0];
     let values = vec![Some(1_000.0), Some(3_000.0), None];
     let chart = |title: &str, unit, form, values: &[Option<f64>]| Chart {
-        name: title.to_lowercase(),
-        title: title.to_owned(),
-        how_to_read: "So.".to_owned(),
-        unit,
-        form,
-        series: vec![Series::new("one", values.to_vec()), Series::new("other", values.to_vec())],
-        moments: Vec::new(),
         // Over the border of the first second, and beyond both ends; those of bars are not shown.
         spans: [(0.5, 1.5), (2.75, 9.0), (-1.0, 0.25)]
             .map(|(from_seconds, to_seconds)| Span {
@@ -161,6 +153,12 @@ fn study() -> StudyReport {
                 label: "flush".to_owned(),
             })
             .to_vec(),
+        ..Chart::new(
+            (title.to_lowercase(), title, "So."),
+            unit,
+            form,
+            ["one", "other"].map(|name| Series::new(name, values.to_vec())),
+        )
     };
     let lines = |is_logarithmic| Form::Lines { seconds: seconds.clone(), is_logarithmic };
     let rows = ["a", "b", "c"].map(str::to_owned).to_vec();
@@ -183,35 +181,13 @@ fn study() -> StudyReport {
     let finding = Finding::new("f", "It was so.", "It is.", Some(true), [figure]);
     let group =
         ChartGroup { name: "G".to_owned(), description: "Aside.".to_owned(), charts: vec![aside] };
-    let section = ChartSection {
-        name: "S".to_owned(),
-        description: "D".to_owned(),
-        part: None,
-        charts,
-        groups: vec![group],
-    };
+    let section = ChartSection { groups: vec![group], ..ChartSection::new("S", "D", charts) };
+    let profiles = [("Processor time", false), ("Allocations", true), ("Waits", false)];
     StudyReport {
-        schema: STUDY_SCHEMA.to_owned(),
-        name: "study".to_owned(),
-        title: "Study".to_owned(),
-        question: "Why?".to_owned(),
-        answer: Vec::new(),
-        picture: None,
-        scale: "quick".to_owned(),
-        command: "pellucid study x".to_owned(),
-        generated_unix_ms: 1,
-        machine: Machine::of_this_machine("1", None),
-        settings: Vec::new(),
-        steps: Vec::new(),
         findings: vec![finding],
-        loads: Vec::new(),
         sections: vec![section],
-        profiles: vec![
-            profile("Processor time", false),
-            profile("Allocations", true),
-            profile("Waits", false),
-        ],
-        notes: Vec::new(),
+        profiles: profiles.map(|(title, is_bytes)| profile(title, is_bytes)).to_vec(),
+        ..StudyReport::default()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use pellucid_report::{
     Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,
-    ProfileSection, ProfileShare, ProfileStack, Report, STUDY_SCHEMA, Series, Span, StepDone,
-    StudyReport, Unit, html, study_html,
+    ProfileSection, ProfileShare, ProfileStack, Report, Series, Span, StepDone, StudyReport, Unit,
+    html, study_html,
 };
 
 mod sample;
@@ -183,18 +183,14 @@ fn chart(name: &str, unit: Unit, form: Form) -> Chart {
     let values = [Some(3.0), None, Some(f64::NAN), Some(-1.0), Some(5e12)];
     let values: Vec<_> = values.into_iter().cycle().take(form.length()).collect();
     let series = |index: usize| Series::new(format!("<s{index}> & \"co\""), values.clone());
+    let words = (name, format!("</title> {name}"), "<b>");
     Chart {
-        name: name.to_owned(),
-        title: format!("</title> {name}"),
-        how_to_read: "<b>".to_owned(),
-        unit,
-        form,
-        series: (0..11).map(series).collect(),
         moments: vec![Moment { at_seconds: 1.5, label: "<now>".to_owned() }],
         spans: vec![
             Span { from_seconds: -1.0, to_seconds: 0.5, label: "<flush>".to_owned() },
             Span { from_seconds: 1.0, to_seconds: 9e9, label: "a & b".to_owned() },
         ],
+        ..Chart::new(words, unit, form, (0..11).map(series))
     }
 }
 
@@ -263,23 +259,13 @@ fn study() -> StudyReport {
         description: "Aside.".to_owned(),
         charts: vec![chart("aside", Unit::Count, Form::Bars { rows: aside })],
     };
-    let section = ChartSection {
-        name: "S".to_owned(),
-        description: "D".to_owned(),
-        part: None,
-        charts,
-        groups: vec![group],
-    };
+    let section = ChartSection { groups: vec![group], ..ChartSection::new("S", "D", charts) };
     StudyReport {
-        schema: STUDY_SCHEMA.to_owned(),
-        name: "study".to_owned(),
         title: "<Study>".to_owned(),
         question: "Why <not>?".to_owned(),
         answer: vec!["So <there>.".to_owned()],
         picture: Some(chart("picture", Unit::Nanoseconds, Form::Table { columns: Vec::new() })),
-        scale: "quick".to_owned(),
         command: "pellucid study <x>".to_owned(),
-        generated_unix_ms: 1,
         machine: Machine::of_this_machine("1", None),
         settings: vec![("Load <s>".to_owned(), "5 s".to_owned())],
         steps: vec![StepDone { name: "Loading".to_owned(), seconds: 2.0 }],
@@ -294,6 +280,7 @@ fn study() -> StudyReport {
         sections: vec![section],
         profiles: vec![profile(), ProfileSection::default()],
         notes: vec!["A <note>.".to_owned()],
+        ..StudyReport::default()
     }
 }
 

@@ -13,6 +13,11 @@ pub enum StudyError {
 }
 
 impl StudyError {
+    /// A step that failed for this reason.
+    pub(crate) fn step(error: impl fmt::Display) -> StudyError {
+        StudyError::Step(error.to_string())
+    }
+
     /// A failure of the file system.
     pub(crate) fn file(what: &str, path: &Path, error: impl fmt::Display) -> StudyError {
         StudyError::Step(format!("cannot {what} {}: {error}", path.display()))

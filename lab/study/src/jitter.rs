@@ -2,8 +2,6 @@
 
 use pellucid_report::{Chart, Form, Series, Span, Unit};
 
-use crate::chart::chart;
-
 /// The zoomed plot ends this far above the 99.9th percentile.
 pub(crate) const ZOOM_MARGIN: f64 = 1.1;
 
@@ -41,16 +39,11 @@ impl Jitter<'_> {
             "" => title.to_owned(),
             whose => format!("{title}: {whose}"),
         };
-        let mut chart = chart(
-            format!("{}_jitter{suffix}", self.name),
-            &title,
-            how,
-            Unit::Nanoseconds,
-            Form::Points { seconds, ceiling },
-        );
+        let words = (format!("{}_jitter{suffix}", self.name), title, how);
         let values = self.points.iter().map(|(_, ns)| Some(*ns as f64)).collect();
-        chart.series = vec![Series::new(self.series, values)];
-        chart.spans = self.spans.to_vec();
-        chart
+        let series = [Series::new(self.series, values)];
+        let form = Form::Points { seconds, ceiling };
+        let chart = Chart::new(words, Unit::Nanoseconds, form, series);
+        Chart { spans: self.spans.to_vec(), ..chart }
     }
 }

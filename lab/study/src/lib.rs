@@ -11,7 +11,6 @@
 //! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
 
 mod bounded;
-mod chart;
 mod cluster;
 mod connection_pool;
 mod entity;
@@ -38,4 +37,4 @@ pub use entity::{Engine, EntityStudyOptions, run_child as run_entity_child};
 pub use error::StudyError;
 pub use merge_tree::{MergeTreeOptions, run_child as run_merge_tree_child};
 pub use request_life::{RequestLifeOptions, run_child as run_request_life_child};
-pub use study::{About, Context, Outcome, Scale, Study, StudyRun, conduct, write};
+pub use study::{About, Context, Scale, Study, StudyRun, conduct, write};

@@ -4,8 +4,6 @@
 use pellucid_account::{Around, OperationAccount};
 use pellucid_report::{Chart, Form, Series, Unit};
 
-use crate::chart::chart;
-
 /// The rest of `execute` beside its parts.
 const REST: &str = "rest of execute";
 
@@ -50,12 +48,8 @@ fn divided<'a>(
 }
 
 /// A chart with a bar for each row; what no row has is left out.
-pub(crate) fn bars(
-    (name, title, how_to_read): (String, &str, &str),
-    rows: &[(String, Means)],
-) -> Chart {
+pub(crate) fn bars(words: (String, &str, &str), rows: &[(String, Means)]) -> Chart {
     let form = Form::Bars { rows: rows.iter().map(|(name, _)| name.clone()).collect() };
-    let mut chart = chart(name, title, how_to_read, Unit::Nanoseconds, form);
     // Each name stands where its first row has it, so that bars are in the order of a request.
     let mut names: Vec<&String> = Vec::new();
     for (_, means) in rows {
@@ -76,8 +70,7 @@ pub(crate) fn bars(
         };
         Series::new(name.clone(), rows.iter().map(mean).collect())
     });
-    chart.series = series.filter(|series| series.sum() > 0.0).collect();
-    chart
+    Chart::new(words, Unit::Nanoseconds, form, series.filter(|series| series.sum() > 0.0))
 }
 
 #[cfg(test)]

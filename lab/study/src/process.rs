@@ -2,8 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::Serialize;
 
 use crate::error::StudyError;
 
@@ -31,6 +34,19 @@ impl Process {
         let output = child.stdout.take().map(BufReader::new);
         let Some(output) = output else { return Err(failed("it has no output".to_owned())) };
         Ok(Process { what, child, input, output })
+    }
+
+    /// Starts a server by its plan, which it answers with its address.
+    pub(crate) fn serving(
+        what: &'static str,
+        program: &[OsString],
+        plan: &impl Serialize,
+    ) -> Result<(Process, SocketAddr), StudyError> {
+        let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
+        let mut process = Process::start(what, program)?;
+        let plan = serde_json::to_string(plan).map_err(|error| failed(&error))?;
+        let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
+        Ok((process, address))
     }
 
     /// The number of the process.

@@ -11,10 +11,8 @@ use pellucid_profile::{
     Boost, Kind, Profile, Profiler, Resolved, SAMPLE_BYTES, head_of, set_allocation_sampling,
     shares,
 };
-use pellucid_report::{MOMENT_NS, ProfileSection, ProfileShare, ProfileStack};
+use pellucid_report::{MOMENT_NS, ProfileSection, ProfileShare, ProfileStack, StudyReport};
 use serde::{Deserialize, Serialize};
-
-use crate::study::Outcome;
 
 /// Stacks of one profile that a report keeps: the largest, and those beyond are counted to their
 /// outermost function.
@@ -56,12 +54,11 @@ impl Taken {
     }
 
     /// Puts them into the report, or why there are none.
-    pub(crate) fn put_into(self, outcome: &mut Outcome) {
+    pub(crate) fn put_into(self, outcome: &mut StudyReport) {
         outcome.profiles.extend(self.sections);
         if let Some(why) = self.why_none {
-            outcome
-                .notes
-                .push(format!("Profiles are missing, because they could not be taken: {why}."));
+            let note = format!("Profiles are missing, because they could not be taken: {why}.");
+            outcome.notes.push(note);
         }
     }
 }
@@ -265,7 +262,7 @@ mod tests {
         let error = std::io::Error::other("no timers");
         let none = || Profiled { begun: Err(told(std::io::Error::other(error.to_string()))) };
         let (first, second) = (none().end(&[]).of("PUT"), none().end(&[]).of("GET"));
-        let mut outcome = Outcome::default();
+        let mut outcome = StudyReport::default();
         first.and(second).put_into(&mut outcome);
         assert!(outcome.profiles.is_empty());
         let note = &outcome.notes[0];

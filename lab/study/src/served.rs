@@ -43,12 +43,10 @@ impl Served {
         program: &[OsString],
         plan: &impl Serialize,
     ) -> Result<Served, StudyError> {
-        let mut process = Process::start(what, program)?;
-        let address = process.ask(&serde_json::to_string(plan).map_err(failed)?)?;
-        Ok(Served { process, address: address.parse().map_err(failed)? })
+        let (process, address) = Process::serving(what, program, plan)?;
+        Ok(Served { process, address })
     }
 
-    /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -115,11 +113,18 @@ pub(crate) fn serve<Plan: DeserializeOwned>(
     output: impl Write,
     options: impl FnOnce(Plan) -> Result<ServerOptions, StudyError>,
 ) -> Result<(), StudyError> {
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(failed)?;
-    let plan = serde_json::from_str(&line).map_err(failed)?;
+    let plan = plan_of(&mut input)?;
     let server = start(options(plan)?, Log::of_process()).map_err(failed)?;
     answer_lines(server, input, output)
+}
+
+/// Reads the plan that a process is told first.
+pub(crate) fn plan_of<Plan: DeserializeOwned>(
+    input: &mut impl BufRead,
+) -> Result<Plan, StudyError> {
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(failed)?;
+    serde_json::from_str(&line).map_err(failed)
 }
 
 /// Says where the server is, and answers until the input ends, and the server with it.

@@ -3,8 +3,6 @@
 use hdrhistogram::Histogram;
 use pellucid_report::{Chart, Form, Series, Unit};
 
-use crate::chart::chart;
-
 /// The ends of the bars, in microseconds; the last one has what is beyond.
 pub(crate) const BAR_ENDS_US: [u64; 12] =
     [50, 100, 200, 400, 700, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 100_000];
@@ -33,20 +31,16 @@ pub(crate) fn histogram(name: String, loads: &[(&str, &Histogram<u64>)]) -> Char
 
 /// The same of shares.
 pub(crate) fn histogram_of(name: String, loads: &[(&str, [f64; BARS])]) -> Chart {
-    let mut chart = chart(
-        name,
-        "Histogram of the response times",
-        "Of all requests, the share whose response time lies below the bound and above the one \
-         before.",
+    let how_to_read = "Of all requests, the share whose response time lies below the bound and \
+                       above the one before.";
+    Chart::new(
+        (name, "Histogram of the response times", how_to_read),
         Unit::Share,
         Form::Groups { rows: (0..BARS).map(bar_name).collect() },
-    );
-    let series = loads.iter().map(|(name, shares)| Series::new(*name, shares.map(Some).to_vec()));
-    chart.series = series.collect();
-    chart
+        loads.iter().map(|(name, shares)| Series::new(*name, shares.map(Some).to_vec())),
+    )
 }
 
-/// The name of a bar.
 fn bar_name(bar: usize) -> String {
     match BAR_ENDS_US.get(bar) {
         Some(end_us) => format!("below {}", Unit::Nanoseconds.show((end_us * 1_000) as f64)),

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ANSWER_LINES_MAX, Chart, ChartSection, Finding, JudgedLoad, Judgement, Machine, ProfileSection,
-    STUDY_SCHEMA, StepDone, StudyReport, study_html,
+    ANSWER_LINES_MAX, Finding, Judgement, Machine, STUDY_SCHEMA, StepDone, StudyReport, study_html,
 };
 
 use crate::error::StudyError;
@@ -54,32 +53,12 @@ pub trait Study {
     fn about(&self) -> About;
     /// Its size.
     fn scale(&self) -> Scale;
-    /// Does its steps ([`Context::step`]).
+    /// Does its steps ([`Context::step`]) and reports what came out; the words of the study, its
+    /// steps, and where it ran are not part of that yet.
     ///
     /// # Errors
     /// If a step fails; the text says what to do.
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError>;
-}
-
-/// The outcome of a study.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The settings: names and values.
-    pub settings: Vec<(String, String)>,
-    /// The answer to the question, in at most [`ANSWER_LINES_MAX`] lines.
-    pub answer: Vec<String>,
-    /// The picture that shows it.
-    pub picture: Option<Chart>,
-    /// The conclusions.
-    pub findings: Vec<Finding>,
-    /// The loads with their verdicts.
-    pub loads: Vec<JudgedLoad>,
-    /// The charts.
-    pub sections: Vec<ChartSection>,
-    /// The profiles of processor time, memory and waits.
-    pub profiles: Vec<ProfileSection>,
-    /// The notes for judging the figures.
-    pub notes: Vec<String>,
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError>;
 }
 
 /// The answer to a study's question: the sentences of the findings with these names. One whose
@@ -95,6 +74,11 @@ pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
     told.collect()
 }
 
+/// Settings by their names, as the report has them.
+pub(crate) fn named<const N: usize>(settings: [(&str, String); N]) -> Vec<(String, String)> {
+    settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
 /// The surroundings of a study while it runs.
 pub struct Context<'a> {
     /// The call of the program that takes the part of a child: its path, then its arguments.
@@ -104,6 +88,12 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// The path of the program, which also puts the load on.
+    pub(crate) fn binary(&self) -> Result<OsString, StudyError> {
+        let binary = self.child.first().cloned();
+        binary.ok_or_else(|| StudyError::step("it is not known how to start the load"))
+    }
+
     /// Does a step, which is announced, and whose time is part of the report.
     ///
     /// # Errors
@@ -155,18 +145,12 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         title: title.to_owned(),
         question: question.to_owned(),
         answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
-        picture: outcome.picture,
         scale: study.scale().name().to_owned(),
         command,
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         machine: Machine::of_this_machine(version, Some(clock)),
-        settings: outcome.settings,
         steps: context.steps,
-        findings: outcome.findings,
-        loads: outcome.loads,
-        sections: outcome.sections,
-        profiles: outcome.profiles,
-        notes: outcome.notes,
+        ..outcome
     })
 }
 
@@ -176,7 +160,7 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
 /// If the file system fails.
 pub fn write(report: &StudyReport, folder: &Path) -> Result<[PathBuf; 2], StudyError> {
     std::fs::create_dir_all(folder).map_err(|error| StudyError::file("make", folder, error))?;
-    let json = report.json().map_err(|error| StudyError::Step(error.to_string()))?;
+    let json = report.json().map_err(StudyError::step)?;
     let files = [("html", study_html(report)), ("json", json)];
     let written = files.map(|(ending, text)| {
         let path = folder.join(format!("{}.{ending}", report.name));
@@ -202,7 +186,7 @@ mod tests {
         fn scale(&self) -> Scale {
             Scale::Quick
         }
-        fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+        fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
             let counted = context.step("Counting", |say| {
                 say("one");
                 Ok(1)
@@ -211,7 +195,7 @@ mod tests {
                 Err(StudyError::Step("no".to_owned()))
             });
             let note = format!("{counted}, {}", refused.unwrap_err());
-            Ok(Outcome { notes: vec![note], ..Outcome::default() })
+            Ok(StudyReport { notes: vec![note], ..StudyReport::default() })
         }
     }
 

@@ -14,7 +14,6 @@ use crate::tree::{Code, Expansion, Name, Quantity, Question};
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
-    /// Computes it for a row.
     pub(crate) fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
         match self {
             Self::Constant(value) => Ok(value.clone()),

@@ -38,7 +38,6 @@ pub struct Execution {
     run: Run,
     nodes: Vec<NodeRun>,
     ready: VecDeque<ResultValue>,
-    /// Bytes of these.
     ready_bytes: usize,
     /// Bytes of the values that the caller said it keeps.
     kept_bytes: usize,

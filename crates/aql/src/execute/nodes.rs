@@ -303,7 +303,6 @@ fn step(node: &Node, own: &mut NodeRun, mut rows: Vec<Row>, run: &mut Run) -> Re
     Ok(rows)
 }
 
-/// The result of a subquery for a row.
 pub(crate) fn subquery(pipeline: &Pipeline, row: &[Value], run: &mut Run) -> Result<Value> {
     run.depth += 1;
     let row: Row = row.into();

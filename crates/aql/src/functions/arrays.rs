@@ -3,7 +3,7 @@
 use pellucid_value::{Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, typed, whole, wrong,
 };
 use super::make::{ListMaker, TextMaker, pieces, too_deep};
 use super::set::{Set, equal};
@@ -13,26 +13,26 @@ use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("APPEND", 2, 3, append),
-    Function::pure("PUSH", 2, 3, push),
+    Function::pure("PUSH", 2, 3, |run, arguments| add(run, arguments, "PUSH", false)),
     Function::pure("POP", 1, 1, |run, arguments| without(run, arguments, "POP", false)),
     Function::pure("SHIFT", 1, 1, |run, arguments| without(run, arguments, "SHIFT", true)),
-    Function::pure("UNSHIFT", 2, 3, unshift),
-    Function::pure("FIRST", 1, 1, |run, arguments| place(run, arguments, "FIRST", 0)),
-    Function::pure("LAST", 1, 1, |run, arguments| place(run, arguments, "LAST", -1)),
-    Function::pure("NTH", 2, 2, nth),
-    Function::pure("FLATTEN", 1, 2, flatten),
-    Function::pure("SLICE", 2, 3, slice),
+    Function::pure("UNSHIFT", 2, 3, |run, arguments| add(run, arguments, "UNSHIFT", true)),
+    typed!(array_first, "FIRST", 1, 1, |_, arguments| Ok(arguments[0].element(0))),
+    typed!(array_first, "LAST", 1, 1, |_, arguments| Ok(arguments[0].element(-1))),
+    typed!(array_first, "NTH", 2, 2, nth),
+    typed!(array_first, "FLATTEN", 1, 2, flatten),
+    typed!(array_first, "SLICE", 2, 3, slice),
     Function::pure("REVERSE", 1, 1, reverse),
-    Function::pure("POSITION", 2, 3, position),
-    Function::pure("CONTAINS_ARRAY", 2, 3, position),
+    typed!(array_first, "POSITION", 2, 3, position),
+    typed!(array_first, "CONTAINS_ARRAY", 2, 3, position, "POSITION"),
     Function::pure("RANGE", 2, 3, range),
     Function::pure("LENGTH", 1, 1, length),
     Function::pure("COUNT", 1, 1, length),
-    Function::pure("REMOVE_VALUE", 2, 3, remove_value),
+    typed!(array_first, "REMOVE_VALUE", 2, 3, remove_value),
     Function::pure("REMOVE_VALUES", 2, 2, remove_values),
-    Function::pure("REMOVE_NTH", 2, 2, remove_nth),
+    typed!(array_first, "REMOVE_NTH", 2, 2, remove_nth),
     Function::pure("REPLACE_NTH", 3, 4, replace_nth),
-    Function::pure("INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
+    typed!(arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
 
 /// The number of elements that `RANGE` may give.
@@ -67,14 +67,6 @@ fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize
         }
     }
     Ok(None)
-}
-
-fn push(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    add(run, arguments, "PUSH", false)
-}
-
-fn unshift(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    add(run, arguments, "UNSHIFT", true)
 }
 
 /// The array with another element at its front or end; if it must be new, only where none is equal.
@@ -119,25 +111,12 @@ fn without(run: &mut Run, arguments: &[Value], name: &str, is_first: bool) -> Re
     within(run, &arguments[0], places)
 }
 
-fn place(run: &mut Run, arguments: &[Value], name: &str, place: i64) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, name);
-    }
-    Ok(arguments[0].element(place))
-}
-
-fn nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "NTH");
-    }
+fn nth(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     let place = whole(&arguments[1]);
     Ok(if place < 0 { Value::Null } else { arguments[0].element(place) })
 }
 
 fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "FLATTEN");
-    }
     let depth = arguments.get(1).map_or(1, whole).max(1);
     let mut elements = ListMaker::new(run);
     flatten_into(&arguments[0], depth, 0, &mut elements)?;
@@ -165,9 +144,6 @@ fn flatten_into(
 }
 
 fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "SLICE");
-    }
     let length = i64::try_from(elements_of(&arguments[0])).unwrap_or(i64::MAX);
     let bounded = |place: i64| {
         if place < 0 { place.saturating_add(length).max(0) } else { place.min(length) }
@@ -203,9 +179,6 @@ fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn position(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "POSITION");
-    }
     let found = place_of(run, &arguments[0], &arguments[1])?;
     Ok(match (flag(arguments, 2), found) {
         (false, found) => Value::Bool(found.is_some()),
@@ -283,9 +256,6 @@ fn retained(
 }
 
 fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "REMOVE_VALUE");
-    }
     let mut left = arguments.get(2).map_or(i64::MAX, whole);
     retained(run, &arguments[0], |element, run| {
         let goes = left > 0 && equal(element.view(), arguments[1].view(), run)?;
@@ -313,9 +283,6 @@ fn from_end(place: i64, length: usize) -> i64 {
 }
 
 fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "REMOVE_NTH");
-    }
     let place = from_end(whole(&arguments[1]), elements_of(&arguments[0]));
     let place = usize::try_from(place).ok();
     let mut at = 0;
@@ -348,9 +315,6 @@ fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "INTERLEAVE");
-    }
     let length = arguments.iter().map(elements_of).fold(0_usize, usize::saturating_add);
     let mut elements = ListMaker::with_room(run, length)?;
     let mut lists: Vec<&Value> = arguments.iter().collect();

@@ -8,9 +8,8 @@ use crate::{Result, number};
 /// The number of arguments that a function may have that takes any number of them.
 pub(super) const ARGUMENTS_MAX: usize = 1000;
 
-type Body = fn(&mut Run, &[Value]) -> Result<Value>;
+pub(super) type Body = fn(&mut Run, &[Value]) -> Result<Value>;
 
-/// A function.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     /// The number of arguments that it takes.
@@ -35,6 +34,39 @@ impl Function {
     pub(super) const fn impure(name: &'static str, least: usize, most: usize, body: Body) -> Self {
         Self { name, least, most, is_pure: false, body }
     }
+}
+
+/// A pure function that is null, with a warning, unless `$fits` says that its arguments are of the
+/// right types. The warning tells its name, or another that it is known by.
+macro_rules! typed {
+    ($fits:ident, $name:literal, $least:expr, $most:expr, $body:expr) => {
+        typed!($fits, $name, $least, $most, $body, $name)
+    };
+    ($fits:ident, $name:literal, $least:expr, $most:expr, $body:expr, $told:literal) => {
+        $crate::functions::function::Function::pure($name, $least, $most, |run, arguments| {
+            let body: $crate::functions::function::Body = $body;
+            if !$crate::functions::function::$fits(arguments) {
+                return $crate::functions::function::wrong(run, $told);
+            }
+            body(run, arguments)
+        })
+    };
+}
+pub(super) use typed;
+
+/// True if the first argument is an array.
+pub(super) fn array_first(arguments: &[Value]) -> bool {
+    is_array(&arguments[0])
+}
+
+/// True if the first argument is an object.
+pub(super) fn object_first(arguments: &[Value]) -> bool {
+    is_object(&arguments[0])
+}
+
+/// True if all arguments are arrays.
+pub(super) fn arrays(arguments: &[Value]) -> bool {
+    arguments.iter().all(is_array)
 }
 
 /// Null, with the warning that an argument has the wrong type.

@@ -81,7 +81,6 @@ impl<'r> TextMaker<'r> {
         Self { run, text: String::new() }
     }
 
-    /// With room for so many bytes.
     pub(super) fn with_room(run: &'r mut Run, bytes: usize) -> Result<Self> {
         let mut made = Self::new(run);
         made.reserve(bytes)?;

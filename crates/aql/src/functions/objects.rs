@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use pellucid_value::{Text, Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, typed, whole, wrong,
 };
 use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::set::equal;
@@ -14,10 +14,10 @@ use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("ATTRIBUTES", 1, 3, attributes),
-    Function::pure("KEYS", 1, 3, attributes),
-    Function::pure("VALUES", 1, 2, values),
-    Function::pure("ENTRIES", 1, 1, entries),
+    typed!(object_first, "ATTRIBUTES", 1, 3, attributes),
+    typed!(object_first, "KEYS", 1, 3, attributes, "ATTRIBUTES"),
+    typed!(object_first, "VALUES", 1, 2, values),
+    typed!(object_first, "ENTRIES", 1, 1, entries),
     Function::pure("HAS", 2, 2, has),
     Function::pure("MERGE", 1, ARGUMENTS_MAX, |run, arguments| {
         merge(run, arguments, "MERGE", false)
@@ -53,9 +53,6 @@ fn members(value: &Value, without_system: bool) -> impl Iterator<Item = (Text, V
 }
 
 fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, "ATTRIBUTES");
-    }
     let mut names = ListMaker::new(run);
     for (name, _) in members(&arguments[0], flag(arguments, 1)) {
         names.push(name.into())?;
@@ -64,9 +61,6 @@ fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, "VALUES");
-    }
     let mut values = ListMaker::new(run);
     for (_, value) in members(&arguments[0], flag(arguments, 1)) {
         values.push(value)?;
@@ -75,9 +69,6 @@ fn values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, "ENTRIES");
-    }
     let mut entries = ListMaker::new(run);
     for (name, value) in arguments[0].each_member(true) {
         let mut entry = ListMaker::with_room(entries.run, 2)?;

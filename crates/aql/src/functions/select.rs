@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pellucid_value::{Value, packed};
 
-use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, wrong};
+use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, typed};
 use super::make::{ListMaker, ObjectMaker, text, too_deep};
 use crate::Result;
 use crate::run::Run;
@@ -19,24 +19,21 @@ struct Choice {
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("KEEP", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "KEEP", Choice { keeps: true, is_recursive: false })
+    typed!(object_first, "KEEP", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, Choice { keeps: true, is_recursive: false })
     }),
-    Function::pure("KEEP_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "KEEP_RECURSIVE", Choice { keeps: true, is_recursive: true })
+    typed!(object_first, "KEEP_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, Choice { keeps: true, is_recursive: true })
     }),
-    Function::pure("UNSET", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "UNSET", Choice { keeps: false, is_recursive: false })
+    typed!(object_first, "UNSET", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, Choice { keeps: false, is_recursive: false })
     }),
-    Function::pure("UNSET_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
-        select(run, arguments, "UNSET_RECURSIVE", Choice { keeps: false, is_recursive: true })
+    typed!(object_first, "UNSET_RECURSIVE", 2, ARGUMENTS_MAX, |run, arguments| {
+        select(run, arguments, Choice { keeps: false, is_recursive: true })
     }),
 ];
 
-fn select(run: &mut Run, arguments: &[Value], name: &str, choice: Choice) -> Result<Value> {
-    if !is_object(&arguments[0]) {
-        return wrong(run, name);
-    }
+fn select(run: &mut Run, arguments: &[Value], choice: Choice) -> Result<Value> {
     let names = names(run, arguments)?;
     within(run, &arguments[0], &names, choice, 0)
 }

@@ -2,24 +2,24 @@
 
 use pellucid_value::Value;
 
-use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, wrong};
+use super::function::{ARGUMENTS_MAX, Function, elements_of, typed};
 use super::make::{ListMaker, room_for};
 use super::set::{self, Set};
 use crate::Result;
 use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("UNION", 2, ARGUMENTS_MAX, union),
-    Function::pure("UNION_DISTINCT", 2, ARGUMENTS_MAX, union_distinct),
-    Function::pure("INTERSECTION", 2, ARGUMENTS_MAX, intersection),
-    Function::pure("OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
-    Function::pure("MINUS", 2, ARGUMENTS_MAX, minus),
-    Function::pure("UNIQUE", 1, 1, unique),
-    Function::pure("SORTED", 1, 1, sorted),
-    Function::pure("SORTED_UNIQUE", 1, 1, sorted_unique),
-    Function::pure("COUNT_DISTINCT", 1, 1, count_distinct),
-    Function::pure("COUNT_UNIQUE", 1, 1, count_distinct),
-    Function::pure("JACCARD", 2, 2, jaccard),
+    typed!(arrays, "UNION", 2, ARGUMENTS_MAX, union),
+    typed!(arrays, "UNION_DISTINCT", 2, ARGUMENTS_MAX, union_distinct),
+    typed!(arrays, "INTERSECTION", 2, ARGUMENTS_MAX, intersection),
+    typed!(arrays, "OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
+    typed!(arrays, "MINUS", 2, ARGUMENTS_MAX, minus),
+    typed!(array_first, "UNIQUE", 1, 1, unique),
+    typed!(array_first, "SORTED", 1, 1, sorted),
+    typed!(array_first, "SORTED_UNIQUE", 1, 1, sorted_unique),
+    typed!(array_first, "COUNT_DISTINCT", 1, 1, count_distinct),
+    typed!(array_first, "COUNT_UNIQUE", 1, 1, count_distinct, "COUNT_DISTINCT"),
+    typed!(arrays, "JACCARD", 2, 2, jaccard),
 ];
 
 /// The members of the set whose marks are such.
@@ -63,9 +63,6 @@ fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
 }
 
 fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "UNION");
-    }
     let lengths = arguments.iter().map(elements_of);
     let length = lengths.fold(0_usize, usize::saturating_add);
     let mut list = ListMaker::with_room(run, length)?;
@@ -74,17 +71,11 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "UNION_DISTINCT");
-    }
     let set = once(run, &arguments.iter().collect::<Vec<_>>())?;
     marked(run, set, |_| true)
 }
 
 fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "INTERSECTION");
-    }
     // A member that all arrays so far have is marked with their number.
     let mut set = Set::of(&arguments[0], run)?;
     for (before, list) in arguments[1..].iter().enumerate() {
@@ -100,17 +91,11 @@ fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "OUTERSECTION");
-    }
     let set = counted(run, arguments)?;
     marked(run, set, |mark| mark == 1)
 }
 
 fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "MINUS");
-    }
     let mut set = Set::of(&arguments[0], run)?;
     for list in &arguments[1..] {
         for element in list.each() {
@@ -123,9 +108,6 @@ fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "UNIQUE");
-    }
     let set = Set::of(&arguments[0], run)?;
     marked(run, set, |_| true)
 }
@@ -136,9 +118,6 @@ fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value> {
 }
 
 fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "SORTED");
-    }
     let mut elements = room_for(run, elements_of(&arguments[0]))?;
     for element in arguments[0].each() {
         run.tick()?;
@@ -148,9 +127,6 @@ fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "SORTED_UNIQUE");
-    }
     let set = Set::of(&arguments[0], run)?;
     let mut elements = room_for(run, set.len())?;
     elements.extend(set.into_marked().map(|(value, _)| value));
@@ -158,16 +134,10 @@ fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, "COUNT_DISTINCT");
-    }
     Ok(Value::count(Set::of(&arguments[0], run)?.len()))
 }
 
 fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    if !arguments.iter().all(is_array) {
-        return wrong(run, "JACCARD");
-    }
     let set = counted(run, arguments)?;
     let all = set.len();
     if all == 0 {

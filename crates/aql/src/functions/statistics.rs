@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use pellucid_value::{Number, Ref, Value, to_number};
 
-use super::function::{Function, elements_of, is_array, wrong};
+use super::function::{Function, elements_of, typed, wrong};
 use super::make::room_for;
 use super::set::{compare, sort_numbers};
 use crate::Result;
@@ -13,8 +13,8 @@ use crate::run::Run;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("SUM", 1, 1, sum),
     Function::pure("PRODUCT", 1, 1, product),
-    Function::pure("MIN", 1, 1, |run, arguments| extreme(run, arguments, "MIN", true)),
-    Function::pure("MAX", 1, 1, |run, arguments| extreme(run, arguments, "MAX", false)),
+    typed!(array_first, "MIN", 1, 1, |run, arguments| extreme(run, arguments, true)),
+    typed!(array_first, "MAX", 1, 1, |run, arguments| extreme(run, arguments, false)),
     Function::pure("AVG", 1, 1, average),
     Function::pure("AVERAGE", 1, 1, average),
     Function::pure("MEDIAN", 1, 1, median),
@@ -73,10 +73,7 @@ fn product(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     }
 }
 
-fn extreme(run: &mut Run, arguments: &[Value], name: &str, is_least: bool) -> Result<Value> {
-    if !is_array(&arguments[0]) {
-        return wrong(run, name);
-    }
+fn extreme(run: &mut Run, arguments: &[Value], is_least: bool) -> Result<Value> {
     // Of equal values the first is the least, and the last the greatest.
     let mut found = Value::Null;
     for element in arguments[0].each() {

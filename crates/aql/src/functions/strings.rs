@@ -12,7 +12,7 @@ use crate::run::Run;
 use crate::{QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("CONCAT", 1, ARGUMENTS_MAX, concat),
+    Function::pure("CONCAT", 1, ARGUMENTS_MAX, |run, arguments| join(run, "", arguments)),
     Function::pure("CONCAT_SEPARATOR", 2, ARGUMENTS_MAX, concat_separator),
     Function::pure("CHAR_LENGTH", 1, 1, |run, arguments| {
         Ok(Value::count(text(run, &arguments[0])?.chars().count()))
@@ -39,10 +39,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// The number of characters that both texts of an edit distance may have in product.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
-
-fn concat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    join(run, "", arguments)
-}
 
 fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let separator = text(run, &arguments[0])?;

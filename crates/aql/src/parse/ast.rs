@@ -40,7 +40,6 @@ pub(crate) enum Direction {
     Computed(Expression),
 }
 
-/// `COLLECT`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collect {
     pub(crate) groups: Vec<(String, Expression)>,
@@ -72,7 +71,6 @@ pub(crate) struct Write {
     pub(crate) options: Option<Expression>,
 }
 
-/// `UPSERT`.
 #[derive(Clone, Debug)]
 pub(crate) struct Upsert {
     pub(crate) search: UpsertSearch,
@@ -197,7 +195,6 @@ pub(crate) struct Member {
     pub(crate) value: Expression,
 }
 
-/// The name of a member.
 #[derive(Clone, Debug)]
 pub(crate) enum MemberName {
     Fixed(String),

@@ -1,6 +1,5 @@
 //! The tokens of the language, and what error messages call them.
 
-/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     /// A word that the language keeps for itself.
@@ -85,7 +84,6 @@ keywords! {
 
 macro_rules! signs {
     ($($name:ident $text:literal $description:literal,)*) => {
-        /// A sign.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Sign { $(#[doc = $text] $name,)* }
 

@@ -153,17 +153,8 @@ impl Source for Memory {
     }
 
     fn indexes(&self, collection: CollectionId) -> Vec<Index> {
-        let primary = Index {
-            id: 0,
-            name: "primary".to_owned(),
-            kind: pellucid_aql::IndexKind::Primary,
-            fields: vec![pellucid_aql::IndexField { path: vec!["_key".into()], expands: false }],
-            unique: true,
-            sparse: false,
-            selectivity: 1.0,
-        };
         let others = self.indexes.get(&collection).cloned().unwrap_or_default();
-        std::iter::once(primary).chain(others).collect()
+        std::iter::once(Index::primary()).chain(others).collect()
     }
 
     fn index_scan(
@@ -270,7 +261,6 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<u16>,
     /// Its counts.
     pub(crate) stats: pellucid_aql::Stats,
-    /// The plan.
     pub(crate) plan: Arc<Plan>,
 }
 

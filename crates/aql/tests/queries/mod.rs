@@ -10,27 +10,29 @@ mod writes;
 
 use std::sync::Arc;
 
-use pellucid_aql::{IndexField, IndexKind, QueryError, Source};
+use pellucid_aql::{Index, IndexField, IndexKind, QueryError, Source};
 
 use crate::memory::{Memory, Outcome, json, run};
 
-/// People, in a collection of that name, with indexes over `age` and over `city` and `age`.
-fn people() -> Arc<dyn Source> {
-    let index = |id: u64, fields: &[&str], sparse: bool| pellucid_aql::Index {
+/// An index that is not unique.
+fn index(id: u64, fields: &[&str], sparse: bool) -> Index {
+    let field = |path: &&str| {
+        let path = path.split('.').map(str::to_owned).collect();
+        IndexField { path, expands: false }
+    };
+    Index {
         id,
         name: format!("idx_{id}"),
         kind: IndexKind::Persistent,
-        fields: fields
-            .iter()
-            .map(|path| IndexField {
-                path: path.split('.').map(str::to_owned).collect(),
-                expands: false,
-            })
-            .collect(),
+        fields: fields.iter().map(field).collect(),
         unique: false,
         sparse,
         selectivity: 0.5,
-    };
+    }
+}
+
+/// People, in a collection of that name, with indexes over `age` and over `city` and `age`.
+fn people() -> Arc<dyn Source> {
     let documents = r#"[
         {"_key":"a","name":"Ada","age":36,"address":{"city":"London"},"tags":["x","y"]},
         {"_key":"b","name":"Bob","age":25,"address":{"city":"Paris"},"tags":[]},

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use pellucid_aql::{Index, IndexField, IndexKind, QueryOptions, Source};
+use pellucid_aql::{QueryOptions, Source};
 use pellucid_io::SeededRandom;
 use pellucid_value::Value;
 
-use super::{nodes, people, query, result};
+use super::{index, nodes, people, query, result};
 use crate::memory::{Memory, Outcome, run_with};
 
 #[test]
@@ -118,19 +118,6 @@ impl Values {
         } else {
             self.text()
         }
-    }
-}
-
-fn index(id: u64, fields: &[&str], sparse: bool) -> Index {
-    let field = |name: &&str| IndexField { path: vec![(*name).to_owned()], expands: false };
-    Index {
-        id,
-        name: format!("idx_{id}"),
-        kind: IndexKind::Persistent,
-        fields: fields.iter().map(field).collect(),
-        unique: false,
-        sparse,
-        selectivity: 0.5,
     }
 }
 

@@ -121,14 +121,8 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
         let options = ImportOptions {
             form: ImportForm::Lines,
             on_duplicate: OnDuplicate::Replace,
-            overwrite: false,
             complete: true,
-            details: false,
-            from_prefix: None,
-            to_prefix: None,
-            overwrite_collection_prefix: false,
-            ignore_missing: false,
-            acknowledgement: Acknowledgement::Os,
+            ..ImportOptions::default()
         };
         let report =
             import(documents, collection, body.as_bytes(), &options, &|| Ok(()), &mut timeline)?;

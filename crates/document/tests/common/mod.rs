@@ -78,40 +78,32 @@ impl World {
     ) -> Result<Outcome> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
-        let made = attempt_to_end(
-            &self.documents,
-            Acknowledgement::Os,
-            false,
-            &mut Timeline::off(),
-            |transaction, timeline| transaction.insert(collection, body, options, timeline),
-        );
-        made.map(|(outcome, _)| outcome)
+        self.write(|transaction, timeline| transaction.insert(collection, body, options, timeline))
     }
 
     pub(crate) fn update(&self, collection: &Arc<Collection>, key: &str, text: &str) -> Result<()> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
-        let made = attempt_to_end(
-            &self.documents,
-            Acknowledgement::Os,
-            false,
-            &mut Timeline::off(),
-            |transaction, timeline| transaction.update(collection, key, body, &options, timeline),
-        );
-        made.map(|_| ())
+        let made = self.write(|transaction, timeline| {
+            transaction.update(collection, key, body, &options, timeline)
+        });
+        made.map(drop)
     }
 
     pub(crate) fn remove(&self, collection: &Arc<Collection>, key: &str) -> Result<()> {
         let options = WriteOptions::default();
-        let made = attempt_to_end(
-            &self.documents,
-            Acknowledgement::Os,
-            false,
-            &mut Timeline::off(),
-            |transaction, timeline| transaction.remove(collection, key, &options, timeline),
-        );
-        made.map(|_| ())
+        let made = self
+            .write(|transaction, timeline| transaction.remove(collection, key, &options, timeline));
+        made.map(drop)
+    }
+
+    fn write(
+        &self,
+        make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<Outcome>,
+    ) -> Result<Outcome> {
+        let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
+        attempt_to_end(&self.documents, os, false, &mut timeline, make).map(|(outcome, _)| outcome)
     }
 
     /// The document as JSON, without `_rev`.

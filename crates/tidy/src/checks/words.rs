@@ -15,61 +15,30 @@ enum Place {
     Sources(&'static [&'static str]),
 }
 
-struct Forbidden {
-    word: &'static str,
-    place: Place,
-    cure: &'static str,
-}
+/// A word, where it is forbidden, and what to do about it.
+type Forbidden = (&'static str, Place, &'static str);
 
 /// Crates on the path of a request, whose times are the account's.
 const TIMED: &[&str] = &["account", "engine", "http", "server", "store"];
 
+const LATER: &str = "write it, or leave it out and open an issue";
+const WRONG: &str = "mend it now, or open an issue and say there what is wrong";
+const TEST: &str = "mend the test or delete it: one that does not run proves nothing";
+const TO_BYTES: &str = "use `to_le_bytes`: files mean the same on every machine";
+const FROM_BYTES: &str = "use `from_le_bytes`: files mean the same on every machine";
+const CLOCK: &str = "take the time from pellucid_clock, which a simulation can hold";
+const FILES: &str = "go through pellucid_io, so that tests can make it fail";
+
 const FORBIDDEN: &[Forbidden] = &[
-    Forbidden {
-        word: concat!("to", "do!("),
-        place: Place::Rust,
-        cure: "write it, or leave it out and open an issue",
-    },
-    Forbidden {
-        word: concat!("unimple", "mented!("),
-        place: Place::Rust,
-        cure: "write it, or leave it out and open an issue",
-    },
-    Forbidden {
-        word: concat!("#[ig", "nore"),
-        place: Place::Rust,
-        cure: "mend the test or delete it: one that does not run proves nothing",
-    },
-    Forbidden {
-        word: concat!("FIX", "ME"),
-        place: Place::Code,
-        cure: "mend it now, or open an issue and say there what is wrong",
-    },
-    Forbidden {
-        word: concat!("XX", "X"),
-        place: Place::Code,
-        cure: "mend it now, or open an issue and say there what is wrong",
-    },
-    Forbidden {
-        word: concat!("to_n", "e_bytes"),
-        place: Place::Rust,
-        cure: "use `to_le_bytes`: files mean the same on every machine",
-    },
-    Forbidden {
-        word: concat!("from_n", "e_bytes"),
-        place: Place::Rust,
-        cure: "use `from_le_bytes`: files mean the same on every machine",
-    },
-    Forbidden {
-        word: concat!("Instant", "::now"),
-        place: Place::Sources(TIMED),
-        cure: "take the time from pellucid_clock, which a simulation can hold",
-    },
-    Forbidden {
-        word: concat!("std", "::fs"),
-        place: Place::Sources(&["engine"]),
-        cure: "go through pellucid_io, so that tests can make it fail",
-    },
+    (concat!("to", "do!("), Place::Rust, LATER),
+    (concat!("unimple", "mented!("), Place::Rust, LATER),
+    (concat!("#[ig", "nore"), Place::Rust, TEST),
+    (concat!("FIX", "ME"), Place::Code, WRONG),
+    (concat!("XX", "X"), Place::Code, WRONG),
+    (concat!("to_n", "e_bytes"), Place::Rust, TO_BYTES),
+    (concat!("from_n", "e_bytes"), Place::Rust, FROM_BYTES),
+    (concat!("Instant", "::now"), Place::Sources(TIMED), CLOCK),
+    (concat!("std", "::fs"), Place::Sources(&["engine"]), FILES),
 ];
 
 const CODE: &[&str] = &["css", "js", "lua", "py", "rs", "sh", "toml", "ts"];
@@ -92,7 +61,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.written() {
         for (number, line) in file.lines() {
-            for Forbidden { word, place, cure } in FORBIDDEN {
+            for (word, place, cure) in FORBIDDEN {
                 if has_word(line, word) && place.holds(file, number) {
                     let what = format!("`{word}` stands there");
                     findings.push(Finding::new(&file.path, number, what, *cure));
@@ -122,7 +91,7 @@ mod tests {
 
     #[test]
     fn each_word_is_found_where_it_is_forbidden() {
-        for Forbidden { word, .. } in FORBIDDEN {
+        for (word, ..) in FORBIDDEN {
             let text = format!("//! A.\nlet a = {word};\n");
             let tree = tree_of(&[("crates/engine/src/a.rs", &text), ("docs/a.md", &text)]);
             let findings = check(&tree);
@@ -133,15 +102,15 @@ mod tests {
 
     #[test]
     fn tests_and_other_crates_may_read_files_and_clocks() {
-        let text = format!("//! A.\n#[cfg(test)]\nuse {}::read;\n", FORBIDDEN[8].word);
-        let elsewhere = format!("//! A.\nlet a = {}();\n", FORBIDDEN[7].word);
+        let text = format!("//! A.\n#[cfg(test)]\nuse {}::read;\n", FORBIDDEN[8].0);
+        let elsewhere = format!("//! A.\nlet a = {}();\n", FORBIDDEN[7].0);
         let tree = tree_of(&[("crates/engine/src/a.rs", &text), ("lab/load/src/a.rs", &elsewhere)]);
         assert_eq!(check(&tree), []);
     }
 
     #[test]
     fn a_part_of_a_longer_word_is_another_word() {
-        let text = format!("mktemp -d a.{0}{0}\nB{1}\n", FORBIDDEN[4].word, FORBIDDEN[3].word);
+        let text = format!("mktemp -d a.{0}{0}\nB{1}\n", FORBIDDEN[4].0, FORBIDDEN[3].0);
         assert_eq!(check(&tree_of(&[("a.sh", &text)])), []);
     }
 }

@@ -48,18 +48,11 @@ struct LoadTable {
     connections: Option<usize>,
     threads: Option<usize>,
     rate: Option<u64>,
-    arrivals: Option<ArrivalsName>,
+    arrivals: Option<Arrivals>,
     duration: Option<Spanned<String>>,
     warm_up: Option<Spanned<String>>,
     timeout: Option<Spanned<String>>,
     keep_alive: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ArrivalsName {
-    Constant,
-    Poisson,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -179,10 +172,7 @@ impl Document {
             connections: self.load.connections,
             threads: self.load.threads,
             rate_per_second: self.load.rate,
-            arrivals: self.load.arrivals.map(|name| match name {
-                ArrivalsName::Constant => Arrivals::Constant,
-                ArrivalsName::Poisson => Arrivals::Poisson,
-            }),
+            arrivals: self.load.arrivals,
             duration: time(&self.load.duration)?,
             warm_up: time(&self.load.warm_up)?,
             timeout: time(&self.load.timeout)?,

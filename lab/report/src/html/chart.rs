@@ -24,7 +24,6 @@ const NAME_REACH: usize = 9;
 /// Width of a character of a label in percent of the narrowest bar.
 const CHARACTER_PERCENT: f64 = 2.7;
 
-/// Writes a chart.
 pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
     if let Form::Table { columns } = &chart.form {
         return rows::write(markup, chart, columns);
@@ -228,7 +227,8 @@ fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
                 if value > 0.0 && longest > 0.0 {
                     let told = format!("{}\n{}", series.name, chart.unit.show(value));
                     let width = value / longest;
-                    write_segment(markup, (index, &series.name), &told, left, width);
+                    let class = class_of(index);
+                    write_segment(markup, (&class, &series.name), &told, left, width);
                     left += width;
                 }
             }
@@ -236,14 +236,15 @@ fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
     }
 }
 
-fn write_segment(
+/// Writes a part of a bar, from `left` on, with its name where there is room for it.
+pub(super) fn write_segment(
     markup: &mut Markup,
-    (index, name): (usize, &str),
+    (class, name): (&str, &str),
     told: &str,
     left: f64,
     width: f64,
 ) {
-    let (x, across, class) = (percentage(left), percentage(width), class_of(index));
+    let (x, across) = (percentage(left), percentage(width));
     let area = format!("area {class}");
     let place = [("x", x.as_str()), ("y", "1"), ("width", &across), ("height", "28")];
     markup.element("rect", &[&place[..], &[("class", area.as_str())]].concat(), |markup| {

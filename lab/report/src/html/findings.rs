@@ -45,7 +45,7 @@ fn write_finding(page: &mut Markup, finding: &Finding) {
             finding
                 .figures
                 .iter()
-                .map(|figure| vec![figure.name.clone(), figure.show(), figure.spread()]),
+                .map(|figure| vec![figure.name.clone(), figure.to_string(), figure.spread()]),
         );
         if !table.rows.is_empty() {
             table.write(page, &format!("Figures of: {}", finding.sentence));

@@ -87,17 +87,15 @@ fn troubles_of(section: &Section) -> Option<Chart> {
     let series = |name: &str, value: fn(&crate::model::Stretch) -> u64| {
         Series::new(name, timeline.iter().map(|s| Some(value(s) as f64)).collect())
     };
-    (!timeline.is_empty()).then(|| Chart {
-        name: "errors_and_backlog".to_owned(),
-        title: "Errors and backlog".to_owned(),
-        how_to_read: "Errors within each stretch of the load, and requests that were due and not \
-                      sent at its end. A backlog that grows to the end means saturation."
-            .to_owned(),
-        unit: Unit::Count,
-        form: Form::Lines { seconds, is_logarithmic: false },
-        series: vec![series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
-        moments: Vec::new(),
-        spans: Vec::new(),
+    let how_to_read = "Errors within each stretch of the load, and requests that were due and not \
+                       sent at its end. A backlog that grows to the end means saturation.";
+    (!timeline.is_empty()).then(|| {
+        Chart::new(
+            ("errors_and_backlog", "Errors and backlog", how_to_read),
+            Unit::Count,
+            Form::Lines { seconds, is_logarithmic: false },
+            [series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
+        )
     })
 }
 

@@ -3,14 +3,11 @@
 
 use pellucid_account::{Around, OperationAccount, Share};
 
+use super::chart::write_segment;
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
-use super::plot::percentage;
 use crate::phases::class;
 use crate::units::{count, duration, percent, quantile_name};
-
-/// Width of a character of a label in percent of the narrowest bar.
-const CHARACTER_PERCENT: f64 = 2.7;
 
 /// Writes the chart, or nothing if there are no requests around any quantile.
 pub(crate) fn write(markup: &mut Markup, account: &OperationAccount) {
@@ -64,32 +61,12 @@ fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64, with_facts: boo
         let mut left = 0.0;
         for phase in around.phases.iter().filter(|phase| phase.mean_ns > 0.0) {
             let width = phase.mean_ns / full_ns;
-            write_segment(markup, phase, left, width);
+            let time = duration(phase.mean_ns);
+            let told = format!("{}\n{time}, {} of the total", phase.name, percent(phase.share));
+            write_segment(markup, (class(&phase.name), &phase.name), &told, left, width);
             left += width;
         }
     });
-}
-
-fn write_segment(markup: &mut Markup, phase: &Share, left: f64, width: f64) {
-    let class = class(&phase.name);
-    let (x, across) = (percentage(left), percentage(width));
-    let place = [("x", x.as_str()), ("y", "1"), ("width", across.as_str()), ("height", "28")];
-    markup.element(
-        "rect",
-        &[&place[..], &[("class", &format!("area {class}"))]].concat(),
-        |markup| {
-            let time = duration(phase.mean_ns);
-            let told = format!("{}\n{time}, {} of the total", phase.name, percent(phase.share));
-            markup.leaf("title", &[], &told);
-        },
-    );
-    let label_percent = (phase.name.chars().count() as f64 + 1.5) * CHARACTER_PERCENT;
-    if width * 100.0 > label_percent {
-        let middle = percentage(left + width / 2.0);
-        let class = format!("on on-{class}");
-        let place = [("class", class.as_str()), ("x", middle.as_str()), ("y", "20")];
-        markup.leaf("text", &place, &phase.name);
-    }
 }
 
 fn table_of(shapes: &[&Around]) -> Table {

@@ -13,8 +13,7 @@ pub fn findings(report: &StudyReport) -> String {
             finding.original, finding.sentence
         ));
         for figure in &finding.figures {
-            let (value, spread) = (figure.show(), figure.spread());
-            text.push_str(&format!("    {}: {value} ({spread})\n", figure.name));
+            text.push_str(&format!("    {}: {figure} ({})\n", figure.name, figure.spread()));
         }
     }
     let verdicts = report.verdicts().into_iter();

@@ -2,8 +2,7 @@
 
 use pellucid_report::{
     Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,
-    ProfileSection, ProfileShare, ProfileStack, STUDY_SCHEMA, Series, Span, StepDone, StudyReport,
-    Unit,
+    ProfileSection, ProfileShare, ProfileStack, Series, Span, StepDone, StudyReport, Unit,
 };
 
 const LONG: &str = "arangojs 8.3.0, loadBalancingStrategy ROUND_ROBIN, maxSockets 100";
@@ -16,17 +15,14 @@ fn chart(name: &str, unit: Unit, form: Form, series: usize) -> Chart {
         let name = format!("{} {index}", ["the rest of the server", "flush", LONG][index % 3]);
         Series::new(name, (0..length).map(|at| value(at + index)).collect())
     });
+    let title = format!("A title of some length, as that of {name} is");
+    let how_to_read = "A sentence on how to read it, and another one. ".repeat(3);
     Chart {
-        name: name.to_owned(),
-        title: format!("A title of some length, as that of {name} is"),
-        how_to_read: "A sentence on how to read it, and another one. ".repeat(3),
-        unit,
-        form,
-        series: series.collect(),
         moments: [0.02, 5.9, 11.98]
             .map(|at_seconds| Moment { at_seconds, label: "the store outgrows memory".to_owned() })
             .to_vec(),
         spans: vec![Span { from_seconds: 11.0, to_seconds: 99.0, label: "compaction".to_owned() }],
+        ..Chart::new((name, title, how_to_read), unit, form, series)
     }
 }
 
@@ -77,7 +73,6 @@ fn profile() -> ProfileSection {
     }
 }
 
-/// The report.
 pub(crate) fn study() -> StudyReport {
     let section = |at: usize, part: Option<&str>| ChartSection {
         name: format!("/_api/version, HTTP/1.1 over TLS, hand-over always {at}"),
@@ -108,15 +103,12 @@ pub(crate) fn study() -> StudyReport {
         evidence: sentence.to_owned(),
     };
     StudyReport {
-        schema: STUDY_SCHEMA.to_owned(),
-        name: "long".to_owned(),
         title: "A study whose title is as long as that of the longest one".to_owned(),
         question: sentence.to_owned(),
         answer: vec![sentence.to_owned(); 5],
         picture: Some(charts().swap_remove(8)),
         scale: "default".to_owned(),
         command: format!("pellucid study long --data /{}", "folder/".repeat(30)),
-        generated_unix_ms: 1,
         machine: Machine::of_this_machine("1", None),
         settings: vec![("connections".to_owned(), names(9).join("; ")); 7],
         steps: vec![StepDone { name: LONG.repeat(2), seconds: 123.4 }; 30],
@@ -125,5 +117,6 @@ pub(crate) fn study() -> StudyReport {
         sections: (0..SECTIONS).map(|at| section(at, (at > 1).then_some("Single runs"))).collect(),
         profiles: vec![profile(), profile(), profile()],
         notes: vec![sentence.repeat(2); 9],
+        ..StudyReport::default()
     }
 }

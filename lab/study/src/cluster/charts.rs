@@ -8,7 +8,6 @@ use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 use super::load::{PERCENTILES, Work};
 use super::nodes::Whose;
 use super::run::{ClusterRun, Row};
-use crate::chart::chart;
 use crate::means;
 use crate::spread::histogram;
 
@@ -43,92 +42,71 @@ impl Pooled<'_> {
 
 pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
     let mut sections: Vec<_> = Work::ALL.into_iter().map(|work| section(measured, work)).collect();
-    let mut shares = chart(
-        "shares".to_owned(),
-        "Keys of each node",
-        "As each node counts its own.",
-        Unit::Count,
-        Form::Table { columns: vec!["keys".to_owned()] },
-    );
     let of = |(node, share): (usize, &u64)| {
         Series::new(format!("node {}", node + 1), vec![Some(*share as f64)])
     };
-    shares.series = measured.shares.iter().enumerate().map(of).collect();
-    sections.push(ChartSection {
-        name: "Shares".to_owned(),
-        description: "The spread of the keys over the nodes.".to_owned(),
-        part: None,
-        charts: vec![shares],
-        groups: Vec::new(),
-    });
+    let shares = Chart::new(
+        ("shares", "Keys of each node", "As each node counts its own."),
+        Unit::Count,
+        Form::Table { columns: vec!["keys".to_owned()] },
+        measured.shares.iter().enumerate().map(of),
+    );
+    let description = "The spread of the keys over the nodes.";
+    sections.push(ChartSection::new("Shares", description, vec![shares]));
     sections
 }
 
 /// Processor time of a request by kind of load: the picture of the study.
 pub(super) fn picture(measured: &ClusterRun) -> Chart {
     let rows = Whose::ALL.map(|whose| whose.title().to_owned()).to_vec();
-    let mut picture = chart(
-        "processor_time".to_owned(),
+    let series = [Work::Put, Work::Get].map(|work| {
+        let values = Pooled::of(measured, work);
+        Series::new(work.title(), values.iter().map(|of| Some(of.processor_ns())).collect())
+    });
+    let words = (
+        "processor_time",
         "Processor time of a request, by the node that is asked",
         "Means of all runs, all nodes together. Forwarding costs the distance of the fourth row \
          from the third.",
-        Unit::Nanoseconds,
-        Form::Groups { rows },
     );
-    let works = [Work::Put, Work::Get];
-    picture.series = works
-        .into_iter()
-        .map(|work| {
-            let values = Pooled::of(measured, work);
-            Series::new(work.title(), values.iter().map(|of| Some(of.processor_ns())).collect())
-        })
-        .collect();
-    picture
+    Chart::new(words, Unit::Nanoseconds, Form::Groups { rows }, series)
 }
 
 fn section(measured: &ClusterRun, work: Work) -> ChartSection {
     let pooled = Pooled::of(measured, work);
     let name = work.name();
     let columns = PERCENTILES.iter().map(|(name, _)| *name).chain(["processor time"]);
-    let mut times = chart(
-        format!("{name}_times"),
-        "Percentiles, and processor time",
-        "Response times of all runs as the clients saw them, from the intended start. Processor \
-         time is that of all nodes, by request.",
-        Unit::Nanoseconds,
-        Form::Table { columns: columns.map(str::to_owned).collect() },
-    );
     let at = |of: &Pooled<'_>, quantile| of.times.value_at_quantile(quantile) as f64;
     let values = |of: &Pooled<'_>| {
         let percentiles = PERCENTILES.iter().map(|(_, quantile)| at(of, *quantile));
         let values = percentiles.chain([of.processor_ns()]).map(Some).collect();
         Series::new(of.whose.title(), values)
     };
-    times.series = pooled.iter().map(values).collect();
-    let quantiles: Vec<f64> = PERCENTILES[..PERCENTILES.len() - 1].iter().map(|of| of.1).collect();
-    let mut curves = chart(
-        format!("{name}_curves"),
-        "Percentile spectrum",
-        "The response time of all runs by the share of requests that took no longer.",
-        Unit::Nanoseconds,
-        Form::Percentiles { quantiles: quantiles.clone() },
+    let words = (
+        format!("{name}_times"),
+        "Percentiles, and processor time",
+        "Response times of all runs as the clients saw them, from the intended start. Processor \
+         time is that of all nodes, by request.",
     );
+    let form = Form::Table { columns: columns.map(str::to_owned).collect() };
+    let times = Chart::new(words, Unit::Nanoseconds, form, pooled.iter().map(values));
+    let quantiles: Vec<f64> = PERCENTILES[..PERCENTILES.len() - 1].iter().map(|of| of.1).collect();
     let curve = |of: &Pooled<'_>| {
         let values = quantiles.iter().map(|quantile| Some(at(of, *quantile)));
         Series::new(of.whose.title(), values.collect())
     };
-    curves.series = pooled.iter().map(curve).collect();
+    let words = (
+        format!("{name}_curves"),
+        "Percentile spectrum",
+        "The response time of all runs by the share of requests that took no longer.",
+    );
+    let form = Form::Percentiles { quantiles: quantiles.clone() };
+    let curves = Chart::new(words, Unit::Nanoseconds, form, pooled.iter().map(curve));
     let spectra: Vec<_> = pooled.iter().map(|of| (of.whose.title(), &of.times)).collect();
     let mut charts = vec![times, curves, histogram(format!("{name}_histogram"), &spectra)];
     let forwarded = pooled.iter().find(|of| of.whose == Whose::Others);
     charts.extend(forwarded.and_then(|of| account(of.rows.last()?, name)));
-    ChartSection {
-        name: work.title().to_owned(),
-        description: measured.rates(work),
-        part: None,
-        charts,
-        groups: Vec::new(),
-    }
+    ChartSection::new(work.title(), measured.rates(work), charts)
 }
 
 /// The parts of the time of a forwarded request: the entry node's phases, and within `execute` the

@@ -22,13 +22,13 @@ pub(super) struct NodePlan {
 /// Runs the node until its input ends.
 pub(super) fn run(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     serve(input, output, |plan: NodePlan| {
-        let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
         let mut options = ServerOptions::new(plan.data);
         options.listen = vec![plan.listen.into()];
         options.threads = 1;
         if let Some(nodes) = plan.nodes {
-            let nodes = NodeList::parse(&nodes).map_err(|error| step(&error))?;
-            let node = NodeUrl::parse(&format!("http://{}", plan.listen)).map_err(|e| step(&e))?;
+            let nodes = NodeList::parse(&nodes).map_err(StudyError::step)?;
+            let node =
+                NodeUrl::parse(&format!("http://{}", plan.listen)).map_err(StudyError::step)?;
             options.cluster = Some(ClusterOptions::new(nodes, node));
         }
         Ok(options)

@@ -70,11 +70,9 @@ fn forwarding(measured: &ClusterRun) -> Finding {
     let [put, get] = of(("processor time, forwarded over own", processor_ns));
     let [put_p99, get_p99] = of(("p99, forwarded over own", p99_ns));
     let sentence = format!(
-        "A forwarded PUT costs {} times the processor time of one of the node's own, all nodes \
-         together, and a GET {} times. {}",
-        put.show(),
-        get.show(),
-        told_percentiles(&put_p99, &get_p99),
+        "A forwarded PUT costs {put} times the processor time of one of the node's own, all nodes \
+         together, and a GET {get} times. {}",
+        told_percentiles(&put_p99, &get_p99)
     );
     Finding::new(
         "forwarding_is_everything",
@@ -97,7 +95,7 @@ fn told_percentiles(put: &Estimate, get: &Estimate) -> String {
 /// A ratio, or that nothing tells it from one.
 fn told_ratio(ratio: &Estimate) -> String {
     match ratio.is_above(1.0) {
-        Some(_) => format!("{} times", ratio.show()),
+        Some(_) => format!("{ratio} times"),
         None => "no difference can be told".to_owned(),
     }
 }
@@ -111,13 +109,9 @@ fn three_and_one(measured: &ClusterRun) -> Finding {
         of("processor time, each owner directly over one node alone", Whose::Direct);
     let [put, get] = of("processor time, all keys of one over one node alone", Whose::All);
     let sentence = format!(
-        "Against a node alone, three that share the keys take {} (PUT) and {} (GET) times the \
-         processor time of a request if each owner is asked directly, and {} and {} times if one \
-         is asked for all.",
-        direct_put.show(),
-        direct_get.show(),
-        put.show(),
-        get.show()
+        "Against a node alone, three that share the keys take {direct_put} (PUT) and {direct_get} \
+         (GET) times the processor time of a request if each owner is asked directly, and {put} \
+         and {get} times if one is asked for all."
     );
     Finding::new(
         "three_cost_more_than_one",
@@ -136,9 +130,8 @@ fn missing(measured: &ClusterRun) -> Finding {
         "With 30 % of the keys missing, the 99th percentile of GET was 203 ms instead of 2 ms.",
         match missing.value() {
             Some(_) => format!(
-                "With 30 % of the keys missing, the 99th percentile is {} times that of keys that \
-                 are there, in the middle one of the kinds of load.",
-                missing.show()
+                "With 30 % of the keys missing, the 99th percentile is {missing} times that of \
+                 keys that are there, in the middle one of the kinds of load."
             ),
             None => "No run tells the 99th percentile with missing keys and without.".to_owned(),
         },
@@ -155,7 +148,7 @@ fn shares(measured: &ClusterRun) -> Finding {
     Finding::new(
         "nodes_share_evenly",
         "Each of the three nodes held about 507 MB of 1.5 GB.",
-        format!("No node's share is further than {} from a third.", furthest.show()),
+        format!("No node's share is further than {furthest} from a third."),
         furthest.is_below(EVEN),
         [furthest],
     )

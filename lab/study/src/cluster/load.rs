@@ -8,7 +8,6 @@ pub(super) const VALUE_BYTES: usize = 290;
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 10;
 
-/// The key of a number.
 pub(super) fn key(number: u64) -> String {
     format!("k{number:09}")
 }

@@ -19,7 +19,7 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pellucid_report::{Finding, JudgedLoad};
+use pellucid_report::{Finding, JudgedLoad, StudyReport};
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
@@ -28,7 +28,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::Generator;
 use crate::profiled::Taken;
-use crate::study::{About, Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The objective that a rate has to keep to be held.
 const P99_HELD: &str = "20ms";
@@ -108,13 +108,10 @@ impl Study for ClusterStudyOptions {
         self.scale
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
         let folder = make_folder(self.data.as_deref())?;
         let program = context.child.clone();
-        let binary = program
-            .first()
-            .cloned()
-            .ok_or_else(|| StudyError::Step("it is not known how to start the load".to_owned()))?;
+        let binary = context.binary()?;
         let options = self;
         let mut nodes =
             context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
@@ -291,53 +288,47 @@ fn highest(
 }
 
 impl ClusterStudyOptions {
-    fn outcome(&self, measured: &ClusterRun) -> Outcome {
-        let setting = |name: &str, value: String| (name.to_owned(), value);
-        let settings = vec![
-            setting(
-                "nodes",
-                "3, each with one event loop, on one machine with the load".to_owned(),
-            ),
-            setting("keys", self.keys().to_string()),
-            setting("keys that each load chooses from", self.keys_asked().to_string()),
-            setting("bytes of a value", VALUE_BYTES.to_string()),
-            setting("connections and threads of the load", format!("{CONNECTIONS}, {THREADS}")),
-            setting("time of each load", format!("{:.1} s", self.time().as_secs_f64())),
-            setting(
-                "highest rates",
-                match self.scale {
-                    Scale::Quick => "of a closed loop".to_owned(),
-                    _ => format!("by --find-max, with a p99 below {P99_HELD}"),
-                },
-            ),
-        ];
+    fn outcome(&self, measured: &ClusterRun) -> StudyReport {
+        let highest = match self.scale {
+            Scale::Quick => "of a closed loop".to_owned(),
+            _ => format!("by --find-max, with a p99 below {P99_HELD}"),
+        };
+        let nodes = "3, each with one event loop, on one machine with the load";
+        let settings = named([
+            ("nodes", nodes.to_owned()),
+            ("keys", self.keys().to_string()),
+            ("keys that each load chooses from", self.keys_asked().to_string()),
+            ("bytes of a value", VALUE_BYTES.to_string()),
+            ("connections and threads of the load", format!("{CONNECTIONS}, {THREADS}")),
+            ("time of each load", format!("{:.1} s", self.time().as_secs_f64())),
+            ("highest rates", highest),
+        ]);
         let mut notes = vec![
-            "All processes share the machine, so ratios count and rates do not.".to_owned(),
+            "All processes share the machine, so ratios count and rates do not.",
             "Processor time of the node alone is its own; of three, that of all three, idle ones \
-             included."
-                .to_owned(),
+             included.",
             "Reads ask for keys that no load writes. Profiles are those of the node that is asked, \
              while all that it is asked for is another's, of a load of its own for each kind of \
-             work."
-                .to_owned(),
+             work.",
         ];
         if !measured.is_rested {
-            let note = "A node did not come to rest before a load: a flush or merge of what was \
-                        written before ran into it.";
-            notes.push(note.to_owned());
+            notes.push(
+                "A node did not come to rest before a load: a flush or merge of what was written \
+                 before ran into it.",
+            );
         }
         let findings = findings::findings(measured);
         let loads = measured.rounds.iter().flatten().map(|row| &row.loaded.judged);
         let loads = loads.chain(&measured.profiled).cloned();
-        Outcome {
+        StudyReport {
             settings,
             answer: answer(&findings, &ANSWERS),
             picture: Some(charts::picture(measured)),
             findings,
             loads: loads.collect(),
             sections: charts::sections(measured),
-            profiles: Vec::new(),
-            notes,
+            notes: notes.into_iter().map(str::to_owned).collect(),
+            ..StudyReport::default()
         }
     }
 }

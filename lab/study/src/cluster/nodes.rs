@@ -53,7 +53,6 @@ impl Whose {
     }
 }
 
-/// See the module.
 pub(super) struct Nodes {
     processes: Vec<Served>,
     list: NodeList,

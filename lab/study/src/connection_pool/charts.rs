@@ -6,7 +6,6 @@ use super::client::{ClientRun, Stages};
 use super::figures::{Row, mean};
 use super::original;
 use super::plan::{ACCESSES, Access, NODES};
-use crate::chart::chart;
 
 /// The server that only sends the same answer.
 const BARE: &str = "the bare server";
@@ -36,50 +35,43 @@ pub(super) fn picture(rows: &[Row]) -> Option<Chart> {
     let indexed = || rows.iter().filter(|row| row.access == Access::Index);
     let queries = indexed().map(|row| row.queries).min()?;
     let rows: Vec<&Row> = indexed().filter(|row| row.queries == queries).collect();
-    let mut picture = chart(
-        "picture".to_owned(),
-        &format!("{queries} queries at once, with an index"),
-        "From the first query to the last answer, by the client's connection: on Pellucid, and on \
-         a server that only sends the same answer. Means of all runs.",
-        Unit::Nanoseconds,
-        Form::Groups { rows: rows.iter().map(|row| row.connection.title()).collect() },
-    );
     let of = |runs: fn(&Row) -> &[ClientRun]| {
         rows.iter().map(|row| in_ns(Row::wall_ms(runs(row)))).collect()
     };
-    picture.series = vec![
-        Series::new("Pellucid", of(|row| &row.pellucid)),
-        Series::new(BARE, of(|row| &row.trivial)),
-    ];
-    Some(picture)
+    let words = (
+        "picture",
+        format!("{queries} queries at once, with an index"),
+        "From the first query to the last answer, by the client's connection: on Pellucid, and on \
+         a server that only sends the same answer. Means of all runs.",
+    );
+    let form = Form::Groups { rows: rows.iter().map(|row| row.connection.title()).collect() };
+    let pellucid = Series::new("Pellucid", of(|row| &row.pellucid));
+    let bare = Series::new(BARE, of(|row| &row.trivial));
+    Some(Chart::new(words, Unit::Nanoseconds, form, [pellucid, bare]))
 }
 
 /// The driver's ways to choose among nodes.
 fn spread_section(rows: &[Row]) -> ChartSection {
     let rows: Vec<&Row> = rows.iter().collect();
     let columns = ["the busiest", "the second", "the third"];
-    let mut nodes = chart(
-        "spread_nodes".to_owned(),
-        "Which node answered",
-        "The share of all answers of a row that each node gave, the busiest of each run first.",
-        Unit::Share,
-        Form::Table { columns: columns.map(str::to_owned).to_vec() },
-    );
     let of = |row: &&Row| {
         let shares = (0..NODES).map(|place| mean(&row.pellucid, |run| node_share(run, place)));
         Series::new(row.title(), shares.collect())
     };
-    nodes.series = rows.iter().map(of).collect();
-    ChartSection {
-        name: "Three nodes".to_owned(),
-        description: "With an index, and the driver's loadBalancingStrategy: NONE stays with the \
-                      first node that it has, ROUND_ROBIN takes one after the other, ONE_RANDOM \
-                      stays with one that it drew."
-            .to_owned(),
-        part: None,
-        charts: vec![times(&rows, "spread"), nodes],
-        groups: Vec::new(),
-    }
+    let words = (
+        "spread_nodes",
+        "Which node answered",
+        "The share of all answers of a row that each node gave, the busiest of each run first.",
+    );
+    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let nodes = Chart::new(words, Unit::Share, form, rows.iter().map(of));
+    ChartSection::new(
+        "Three nodes",
+        "With an index, and the driver's loadBalancingStrategy: NONE stays with the first node \
+         that it has, ROUND_ROBIN takes one after the other, ONE_RANDOM stays with one that it \
+         drew.",
+        vec![times(&rows, "spread"), nodes],
+    )
 }
 
 /// The share of a run's answers that came from one node, the busiest being the first.
@@ -94,16 +86,14 @@ fn section(rows: &[Row], access: Access) -> Option<ChartSection> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.access == access).collect();
     let name = access.name();
     let runs = rows.first()?.pellucid.len();
-    Some(ChartSection {
-        name: format!("Queries {}", access.title()),
-        description: format!(
+    Some(ChartSection::new(
+        format!("Queries {}", access.title()),
+        format!(
             "All queries of a row are asked for at once; means of {runs} runs. Beside them stands \
              what the same client takes against a bare server, which only sends the same answer."
         ),
-        part: None,
-        charts: vec![times(&rows, name), account(&rows, name), client(&rows, name)],
-        groups: Vec::new(),
-    })
+        vec![times(&rows, name), account(&rows, name), client(&rows, name)],
+    ))
 }
 
 fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
@@ -122,13 +112,6 @@ fn times(rows: &[&Row], name: &str) -> Chart {
     } else {
         description += "An empty field: not all queries were answered.";
     }
-    let mut chart = chart(
-        format!("{name}_times"),
-        "Time of all queries",
-        &description,
-        Unit::Nanoseconds,
-        Form::Table { columns },
-    );
     let of = |row: &&Row| {
         let mut values = vec![Row::wall_ms(&row.pellucid), Row::wall_ms(&row.trivial)];
         if has_original {
@@ -137,21 +120,16 @@ fn times(rows: &[&Row], name: &str) -> Chart {
         }
         Series::new(row.title(), values.into_iter().map(in_ns).collect())
     };
-    chart.series = rows.iter().map(of).collect();
-    chart
+    Chart::new(
+        (format!("{name}_times"), "Time of all queries", description),
+        Unit::Nanoseconds,
+        Form::Table { columns },
+        rows.iter().map(of),
+    )
 }
 
 /// The parts of each millisecond of a query.
 fn account(rows: &[&Row], name: &str) -> Chart {
-    let titles = rows.iter().map(|row| row.title()).collect();
-    let mut chart = chart(
-        format!("{name}_account"),
-        "Where the time of a query goes",
-        "Means of a query, from the call of the driver to its documents: the client's own \
-         account around the server's.",
-        Unit::Nanoseconds,
-        Form::Bars { rows: titles },
-    );
     let outside = |(title, of): &(&str, StageOf)| {
         Series::new(*title, rows.iter().map(|row| positive(row.stage_ns(of))).collect())
     };
@@ -161,14 +139,20 @@ fn account(rows: &[&Row], name: &str) -> Chart {
         let total = row.stage_ns(|stages| stages.server_ms)?;
         positive(Some(total - queue(row)? - query(row)?))
     };
-    chart.series = BEFORE.iter().map(outside).collect();
-    chart.series.extend([
+    let within = [
         Series::new("the server's queue", rows.iter().map(queue).collect()),
         Series::new("the query", rows.iter().map(query).collect()),
         Series::new("the rest of the server", rows.iter().map(rest).collect()),
-    ]);
-    chart.series.extend(AFTER.iter().map(outside));
-    chart
+    ];
+    let words = (
+        format!("{name}_account"),
+        "Where the time of a query goes",
+        "Means of a query, from the call of the driver to its documents: the client's own \
+         account around the server's.",
+    );
+    let form = Form::Bars { rows: rows.iter().map(|row| row.title()).collect() };
+    let series = BEFORE.iter().map(outside).chain(within).chain(AFTER.iter().map(outside));
+    Chart::new(words, Unit::Nanoseconds, form, series)
 }
 
 /// A mean is a difference of sums of clocks' readings, and may be below zero by their resolution.
@@ -181,14 +165,6 @@ fn client(rows: &[&Row], name: &str) -> Chart {
     let columns =
         ["median of a query", "99 %", "client's processor, a query", "the same, bare server"];
     let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
-    let mut chart = chart(
-        format!("{name}_client"),
-        "The client",
-        "What a query waits, and the time that the client's process uses the processors for one: \
-         what it needs alone bounds what it can reach on one core.",
-        Unit::Nanoseconds,
-        form,
-    );
     let of = |row: &&Row| {
         let processor = |runs| {
             mean(runs, |run| (run.answered > 0).then(|| run.processor_ms / run.answered as f64))
@@ -201,6 +177,11 @@ fn client(rows: &[&Row], name: &str) -> Chart {
         ];
         Series::new(row.title(), values.map(in_ns).to_vec())
     };
-    chart.series = rows.iter().map(of).collect();
-    chart
+    let words = (
+        format!("{name}_client"),
+        "The client",
+        "What a query waits, and the time that the client's process uses the processors for one: \
+         what it needs alone bounds what it can reach on one core.",
+    );
+    Chart::new(words, Unit::Nanoseconds, form, rows.iter().map(of))
 }

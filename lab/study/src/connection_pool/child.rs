@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trivial::Trivial;
 use crate::error::StudyError;
-use crate::served::answer_lines;
+use crate::served::{answer_lines, plan_of};
 
 /// The role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,10 +29,7 @@ pub(super) enum ServerPlan {
 /// # Errors
 /// If the server does not start or stop, or its input makes no sense.
 pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
-    let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(|error| step(&error))?;
-    let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
+    let plan: ServerPlan = plan_of(&mut input)?;
     match plan {
         ServerPlan::Pellucid { data, queued_calls_max } => {
             let mut options = ServerOptions::new(data);
@@ -40,14 +37,14 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
             if let Some(queued_calls_max) = queued_calls_max {
                 options.documents.queued_calls_max = queued_calls_max;
             }
-            let server = start(options, Log::new(|_| {})).map_err(|error| step(&error))?;
+            let server = start(options, Log::new(|_| {})).map_err(StudyError::step)?;
             answer_lines(server, input, output)
         }
         ServerPlan::Trivial { answer } => {
-            let trivial = Trivial::listen(answer.into_bytes()).map_err(|error| step(&error))?;
-            let address = trivial.address().map_err(|error| step(&error))?;
+            let trivial = Trivial::listen(answer.into_bytes()).map_err(StudyError::step)?;
+            let address = trivial.address().map_err(StudyError::step)?;
             let told = writeln!(output, "{address}").and_then(|()| output.flush());
-            told.map_err(|error| step(&error))?;
+            told.map_err(StudyError::step)?;
             // It has nothing to close: the process ends, and it with it.
             std::thread::spawn(move || trivial.serve());
             wait(&mut input);

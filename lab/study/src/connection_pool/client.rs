@@ -145,7 +145,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts it.
     pub(super) fn start(
         drivers: &Drivers,
         connection: Connection,

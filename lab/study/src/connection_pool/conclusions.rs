@@ -48,15 +48,12 @@ fn sockets(rows: &[Row], access: Access) -> Option<Finding> {
     ];
     let faster = ratio("default over 10 sockets", few, ten);
     let further = ratio("10 over 100 sockets", ten, hundred);
+    let [default, of_ten, of_hundred, bare] = &all;
     let sentence = format!(
-        "{queries} queries {} take {} by default, {} with 10 sockets and {} with 100; against a \
-         server that only sends an answer {} with 100. Ten sockets are {} times as fast.",
-        access.title(),
-        all[0].show(),
-        all[1].show(),
-        all[2].show(),
-        all[3].show(),
-        faster.show()
+        "{queries} queries {} take {default} by default, {of_ten} with 10 sockets and \
+         {of_hundred} with 100; against a server that only sends an answer {bare} with 100. Ten \
+         sockets are {faster} times as fast.",
+        access.title()
     );
     let holds = both(faster.is_above(TIMES_FASTER), further.is_above(1.0));
     let figures: Vec<Estimate> = all.into_iter().chain([faster, further]).collect();
@@ -82,9 +79,8 @@ fn limit(rows: &[Row]) -> Option<Finding> {
         None => "which of both is the limit cannot be told",
     };
     let sentence = format!(
-        "arangojs 8.3.0 with 100 sockets and an index reaches {} of what it reaches against a \
-         server that only sends the same answer: {told}.",
-        all.show()
+        "arangojs 8.3.0 with 100 sockets and an index reaches {all} of what it reaches against a \
+         server that only sends the same answer: {told}."
     );
     let figures: Vec<Estimate> = figures.into_iter().chain([all]).collect();
     let original = "How much of the time is the client's own is not asked.";
@@ -138,7 +134,7 @@ fn strategies(spread: &[Row]) -> Option<Finding> {
         let shares = row.pellucid.iter().map(|run| node_share(run, 0));
         let name = format!("{strategy}, answers of the busiest node");
         let busiest = Estimate::of_runs(name, Unit::Share, shares);
-        told.push(format!("{strategy} {}, {} by one node", all.show(), busiest.show()));
+        told.push(format!("{strategy} {all}, {busiest} by one node"));
         figures.extend([all, busiest]);
     }
     let sentence =

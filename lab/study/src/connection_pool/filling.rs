@@ -78,7 +78,7 @@ pub(super) fn response(address: SocketAddr, id: &str) -> Result<String, StudyErr
          \"bindVars\":{{\"id\":\"{id}\"}}}}"
     );
     let answer = send(address, "/_api/cursor", "Prefer: timing\r\n", query.as_bytes())?;
-    String::from_utf8(answer).map_err(|error| StudyError::Step(error.to_string()))
+    String::from_utf8(answer).map_err(StudyError::step)
 }
 
 #[cfg(test)]

@@ -20,8 +20,7 @@ pub(super) fn send(
     headers: &str,
     body: &[u8],
 ) -> Result<Vec<u8>, StudyError> {
-    let target = Target::parse(&format!("http://{address}/"))
-        .map_err(|error| StudyError::Step(error.to_string()))?;
+    let target = Target::parse(&format!("http://{address}/")).map_err(StudyError::step)?;
     let question = Question { method: "POST", path, headers, body, patience: PATIENCE };
     let (status, answer) =
         question.ask(&target, &TlsOptions::default()).map_err(StudyError::Step)?;

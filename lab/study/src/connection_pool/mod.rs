@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use pellucid_profile::RECORDING_HERTZ;
-use pellucid_report::Finding;
+use pellucid_report::{Finding, StudyReport};
 
 pub use self::plan::ConnectionPoolOptions;
 
@@ -39,7 +39,7 @@ use crate::folder::make_folder;
 use crate::process::Process;
 use crate::profiled::Taken;
 use crate::served::Served;
-use crate::study::{About, Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Scale, Study, answer};
 
 /// Queries that warm the client up before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
@@ -74,7 +74,7 @@ impl Study for ConnectionPoolOptions {
         self.scale
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
         let documents = self.documents();
         if documents == 0 || self.queries == Some(0) {
             let what = "--documents and --queries are at least 1";
@@ -173,12 +173,8 @@ fn trivial(
     address: SocketAddr,
     id: &str,
 ) -> Result<(Process, SocketAddr), StudyError> {
-    let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
     let plan = ServerPlan::Trivial { answer: response(address, id)? };
-    let mut process = Process::start(what, program)?;
-    let plan = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
-    let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
-    Ok((process, address))
+    Process::serving(what, program, &plan)
 }
 
 /// The setup of every row.
@@ -294,7 +290,7 @@ fn told(row: &Row) -> String {
     )
 }
 
-fn outcome(options: &ConnectionPoolOptions, rows: &[Row], spread: &[Row]) -> Outcome {
+fn outcome(options: &ConnectionPoolOptions, rows: &[Row], spread: &[Row]) -> StudyReport {
     let mut settings = vec![("documents".to_owned(), options.documents().to_string())];
     for access in ACCESSES {
         let numbers = options.queries(access).into_iter().map(|number| number.to_string());
@@ -306,42 +302,35 @@ fn outcome(options: &ConnectionPoolOptions, rows: &[Row], spread: &[Row]) -> Out
     settings.push(("connections".to_owned(), names.join("; ")));
     let mut notes = vec![
         "In the original the identifiers were random, so that no query found a document, and \
-         whether there was an index is not told."
-            .to_owned(),
+         whether there was an index is not told.",
         "Client and servers share the machine, as they did not in the original: where it has \
-         few cores, the client's thread and the server take time from each other."
-            .to_owned(),
+         few cores, the client's thread and the server take time from each other.",
         "The drivers are unmodified. Their requests carry `Prefer: timing`, so that the server \
          gives its account of each; the bare server's answer has such a header too, which \
-         counts for nothing."
-            .to_owned(),
+         counts for nothing.",
         "arangojs 10 uses fetch, whose sockets stay from one run of a client to the next; the \
-         other clients open theirs anew in each run, which their times contain."
-            .to_owned(),
+         other clients open theirs anew in each run, which their times contain.",
         "Profiles are those of the first server, over all rows with an index and over all \
-         without one."
-            .to_owned(),
+         without one.",
         "The nodes among which the driver's loadBalancingStrategy chooses are three servers on \
          this machine, each of which has all documents: each can answer every query, as the \
-         coordinators of a cluster can."
-            .to_owned(),
+         coordinators of a cluster can.",
     ];
     if options.scale != Scale::Full {
         notes.push(
             "Without an index every query reads the whole collection, so fewer are asked; \
-             --full asks as many as with an index."
-                .to_owned(),
+             --full asks as many as with an index.",
         );
     }
     let findings = conclusions::findings(rows, spread);
-    Outcome {
+    StudyReport {
         settings,
         answer: answer(&findings, &ANSWERS),
         picture: charts::picture(rows),
         findings,
         loads: rows.iter().chain(spread).flat_map(Row::judged).collect(),
         sections: charts::sections(rows, spread),
-        notes,
-        profiles: Vec::new(),
+        notes: notes.into_iter().map(str::to_owned).collect(),
+        ..StudyReport::default()
     }
 }

@@ -20,7 +20,6 @@ const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
 const LISTENER: Token = Token(usize::MAX);
 
-/// See the module.
 pub(super) struct Trivial {
     listener: TcpListener,
     answer: Vec<u8>,
@@ -41,7 +40,6 @@ impl Trivial {
         Ok(Trivial { listener: TcpListener::from_std(listener), answer })
     }
 
-    /// Its address.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

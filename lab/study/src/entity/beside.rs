@@ -10,7 +10,6 @@ const STRETCHES: usize = 400;
 /// Stretches of either kind below which nothing can be told.
 const STRETCHES_MIN: usize = 5;
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Beside {
     /// The share of the time in which a job ran.

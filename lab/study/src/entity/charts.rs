@@ -8,7 +8,6 @@ use super::measure::Row;
 use super::run::EntityRun;
 use super::work::Work;
 use super::{beside, original, shares};
-use crate::chart::chart;
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::jobs::counts;
 use crate::means;
@@ -42,16 +41,12 @@ const POINTS_MAX: usize = 3_000;
 const ZOOMED_SHARE_MAX: f64 = 0.8;
 
 pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
-    let side_by_side = ChartSection {
-        name: "Side by side".to_owned(),
-        description:
-            "Rates of the engines on one connection, and what their stores did meanwhile. \
-                      Rates of the original are those of another machine."
-                .to_owned(),
-        part: None,
-        charts: vec![rates(measured), overload(measured), slowest(measured), jobs(measured)],
-        groups: Vec::new(),
-    };
+    let side_by_side = ChartSection::new(
+        "Side by side",
+        "Rates of the engines on one connection, and what their stores did meanwhile. Rates of the \
+         original are those of another machine.",
+        vec![rates(measured), overload(measured), slowest(measured), jobs(measured)],
+    );
     let each = Work::ALL.into_iter().map(|work| section(measured, work));
     [side_by_side].into_iter().chain(each).collect()
 }
@@ -59,7 +54,7 @@ pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
 /// A table with a column for each engine and one for the original.
 fn table(
     measured: &EntityRun,
-    (name, title, how_to_read): (String, &str, &str),
+    words: (String, &str, &str),
     unit: Unit,
     rows: Vec<(String, Vec<Option<f64>>)>,
 ) -> Chart {
@@ -70,9 +65,8 @@ fn table(
         _ => "the original",
     };
     let columns = names.chain([original.to_owned()]).collect();
-    let mut chart = chart(name, title, how_to_read, unit, Form::Table { columns });
-    chart.series = rows.into_iter().map(|(name, values)| Series::new(name, values)).collect();
-    chart
+    let series = rows.into_iter().map(|(name, values)| Series::new(name, values));
+    Chart::new(words, unit, Form::Table { columns }, series)
 }
 
 fn rates(measured: &EntityRun) -> Chart {
@@ -142,13 +136,6 @@ pub(super) fn picture(measured: &EntityRun) -> Chart {
 
 /// The percentile spectrum of each engine and of the original.
 fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
-    let mut chart = chart(
-        name.to_owned(),
-        &format!("Percentile spectrum of {}", work.title()),
-        "The response time by the share of requests that took no longer, of all runs together.",
-        Unit::Nanoseconds,
-        Form::Percentiles { quantiles: CURVE.to_vec() },
-    );
     let ours = measured.of(work);
     let ours = ours.iter().map(|loads| {
         let times = loads.times();
@@ -156,8 +143,13 @@ fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
         Series::new(loads.engine.name(), CURVE.iter().map(at).collect())
     });
     let theirs = CURVE.iter().map(|quantile| Some(original::at(work, *quantile))).collect();
-    chart.series = ours.chain([Series::new(ORIGINAL, theirs)]).collect();
-    chart
+    let words = (
+        name,
+        format!("Percentile spectrum of {}", work.title()),
+        "The response time by the share of requests that took no longer, of all runs together.",
+    );
+    let form = Form::Percentiles { quantiles: CURVE.to_vec() };
+    Chart::new(words, Unit::Nanoseconds, form, ours.chain([Series::new(ORIGINAL, theirs)]))
 }
 
 /// The slowest requests, with flushes and compactions and without.
@@ -212,14 +204,13 @@ fn section(measured: &EntityRun, work: Work) -> ChartSection {
         let row = on.first();
         let share = on.estimate("", Unit::Share, |row| Some(beside::time_share(row)));
         format!(
-            "{}: {} requests/s, {} of the highest rate, {} runs of {:.1} s, {} of the time beside \
-             a job.",
+            "{}: {} requests/s, {} of the highest rate, {} runs of {:.1} s, {share} of the time \
+             beside a job.",
             on.engine.name(),
             Unit::PerSecond.show(row.rate),
             Unit::Share.show(row.rate / row.highest.max(1.0)),
             on.rows().len(),
-            row.result.duration.as_secs_f64(),
-            share.show()
+            row.result.duration.as_secs_f64()
         )
     });
     let captions: Vec<String> = captions.collect();
@@ -232,18 +223,16 @@ fn section(measured: &EntityRun, work: Work) -> ChartSection {
     ];
     charts.extend(loads.iter().flat_map(|on| jitter(on.first())));
     charts.push(processor(measured, work));
-    ChartSection {
-        name: work.title().to_owned(),
-        description: format!(
+    ChartSection::new(
+        work.title(),
+        format!(
             "{} of random keys on one connection at a constant rate, each request meant to start \
              on schedule whether the last one was answered or not. {}",
             work.title(),
             captions.join(" ")
         ),
-        part: None,
         charts,
-        groups: Vec::new(),
-    }
+    )
 }
 
 fn percentiles(measured: &EntityRun, work: Work) -> Chart {

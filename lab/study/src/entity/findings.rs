@@ -104,15 +104,12 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
         };
         OnEngine {
             sentence: format!(
-                "{} of {} {title}/s answered, p99 {}, p50 {} (by wrk2's timer {}, as the \
-                 original's {}); a closed loop reaches {}/s",
-                answered.show(),
+                "{answered} of {} {title}/s answered, p99 {p99}, p50 {} (by wrk2's timer {}, as \
+                 the original's {}); a closed loop reaches {highest}/s",
                 Unit::PerSecond.show(row.rate),
-                p99.show(),
                 medians[0],
                 medians[1],
-                Unit::Nanoseconds.show(original::at(work, 0.5)),
-                highest.show()
+                Unit::Nanoseconds.show(original::at(work, 0.5))
             ),
             holds,
             figures: vec![answered, unanswered, p99, highest],
@@ -135,15 +132,12 @@ fn tail(measured: &EntityRun) -> Finding {
         let ratio = loads.estimate(name, Unit::Ratio, |row| Some(beside(row)?.ratio()));
         let sentence = match ratio.value() {
             Some(_) => format!(
-                "the slowest PUTs took {} times as long beside a flush or compaction, which ran \
-                 for {} of the time",
-                ratio.show(),
-                share.show()
+                "the slowest PUTs took {ratio} times as long beside a flush or compaction, which \
+                 ran for {share} of the time"
             ),
             None => format!(
-                "flushes and compactions ran for {} of the time, which leaves too little on one \
-                 side to compare",
-                share.show()
+                "flushes and compactions ran for {share} of the time, which leaves too little on \
+                 one side to compare"
             ),
         };
         OnEngine { sentence, holds: ratio.is_above(LONGER), figures: vec![share, ratio] }
@@ -168,11 +162,11 @@ fn gets_rest(measured: &EntityRun) -> Finding {
             Some(at(row, 0.99)? / of_put(row)?)
         });
         let told = match ratio.value() {
-            Some(_) => format!("whose p99 is {} times that of PUT", ratio.show()),
+            Some(_) => format!("whose p99 is {ratio} times that of PUT"),
             None => "whose p99 cannot be compared with that of PUT".to_owned(),
         };
         OnEngine {
-            sentence: format!("{} flushes and compactions during GET, {told}", jobs.show()),
+            sentence: format!("{jobs} flushes and compactions during GET, {told}"),
             holds: both(jobs.is_below(0.5), ratio.is_below(1.0)),
             figures: vec![jobs, ratio],
         }
@@ -200,13 +194,8 @@ fn put_processor(measured: &EntityRun) -> Finding {
         let [store, answers, requests, flushes, compactions] = &shares;
         OnEngine {
             sentence: format!(
-                "{} in the store, {} for answers, {} for reading requests, {} in flushes and {} in \
-                 compactions",
-                store.show(),
-                answers.show(),
-                requests.show(),
-                flushes.show(),
-                compactions.show()
+                "{store} in the store, {answers} for answers, {requests} for reading requests, \
+                 {flushes} in flushes and {compactions} in compactions"
             ),
             holds: both(store.is_above(PUT_STORE_SHARE), compactions.is_below(COMPACTION_SHARE)),
             figures: shares.to_vec(),
@@ -223,10 +212,7 @@ fn get_processor(measured: &EntityRun) -> Finding {
         let [store, answers, requests, ..] = processor_shares(loads);
         OnEngine {
             sentence: format!(
-                "{} in the store, {} for answers, {} for reading requests",
-                store.show(),
-                answers.show(),
-                requests.show()
+                "{store} in the store, {answers} for answers, {requests} for reading requests"
             ),
             holds: store.is_above(GET_STORE_SHARE),
             figures: vec![store, answers, requests],

@@ -24,7 +24,7 @@ mod work;
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
-use pellucid_report::{Finding, Unit};
+use pellucid_report::{Finding, StudyReport, Unit};
 
 pub use self::plan::{Engine, EntityStudyOptions};
 
@@ -38,7 +38,7 @@ use crate::jobs::{Window, counts};
 use crate::proc::is_in_memory;
 use crate::profiled::Taken;
 use crate::served::serve;
-use crate::study::{About, Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The findings that answer the question.
 const ANSWERS: [&str; 5] =
@@ -67,14 +67,12 @@ impl Study for EntityStudyOptions {
         self.scale
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
         let options = self;
         options.check()?;
         let folder = make_folder(options.data.as_deref())?;
         let program = context.child.clone();
-        let binary = program.first().cloned();
-        let binary = binary
-            .ok_or_else(|| StudyError::Step("it is not known how to start the load".to_owned()))?;
+        let binary = context.binary()?;
         let engines = options.engines();
         let mut running = Vec::new();
         for engine in &engines {
@@ -188,52 +186,44 @@ fn outcome(
     mut measured: EntityRun,
     is_rested: bool,
     in_memory: bool,
-) -> Outcome {
-    let setting = |name: &str, value: String| (name.to_owned(), value);
+) -> StudyReport {
     let names: Vec<_> = measured.engines.iter().map(|engine| engine.name()).collect();
-    let settings = vec![
-        setting("Engines", names.join(", ")),
-        setting("Keys", options.keys().to_string()),
-        setting("Bytes of a value", VALUE_BYTES.to_string()),
-        setting("Connections of the load", "1".to_owned()),
-        setting("Seconds of each load", options.seconds().to_string()),
-        setting("Memory of a store", Unit::Bytes.show(options.memory_bytes() as f64)),
-        setting("Event loops of a server", "1".to_owned()),
-        setting(
-            "Highest rates",
-            match options.scale {
-                Scale::Quick => "of a closed loop".to_owned(),
-                _ => "by --find-max, with the 99th percentile of the original".to_owned(),
-            },
-        ),
+    let highest = match options.scale {
+        Scale::Quick => "of a closed loop",
+        _ => "by --find-max, with the 99th percentile of the original",
+    };
+    let settings = [
+        ("Engines", names.join(", ")),
+        ("Keys", options.keys().to_string()),
+        ("Bytes of a value", VALUE_BYTES.to_string()),
+        ("Connections of the load", "1".to_owned()),
+        ("Seconds of each load", options.seconds().to_string()),
+        ("Memory of a store", Unit::Bytes.show(options.memory_bytes() as f64)),
+        ("Event loops of a server", "1".to_owned()),
+        ("Highest rates", highest.to_owned()),
     ];
     let mut notes = vec![
         "Load and server share the machine; the original's was a notebook of its own, so rates \
-         and times there are of another machine, and a server in Java."
-            .to_owned(),
+         and times there are of another machine, and a server in Java.",
         "The filled store of the original took 1.5 GB; its answers to GET had 159 bytes with \
-         their heads, so that its values were as long as those of its script, as here."
-            .to_owned(),
+         their heads, so that its values were as long as those of its script, as here.",
     ];
     if !is_rested {
         notes.push(
             "A store did not come to rest between two loads: a flush or compaction of the one \
-             before ran into the next."
-                .to_owned(),
+             before ran into the next.",
         );
     }
     if in_memory {
-        let note = "The stores are on a file system in memory; choose another with --data.";
-        notes.push(note.to_owned());
+        notes.push("The stores are on a file system in memory; choose another with --data.");
     }
     notes.push(
         "The profiles in full are those of the first run; shares of processor time are of all \
-         runs. Jitter and accounts are those of the first run, too."
-            .to_owned(),
+         runs. Jitter and accounts are those of the first run, too.",
     );
     let findings = findings::of(&measured);
-    let mut outcome = Outcome {
-        settings,
+    let mut outcome = StudyReport {
+        settings: named(settings),
         answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(&measured)),
         loads: measured
@@ -244,8 +234,8 @@ fn outcome(
             .collect(),
         sections: charts::sections(&measured),
         findings,
-        profiles: Vec::new(),
-        notes,
+        notes: notes.into_iter().map(str::to_owned).collect(),
+        ..StudyReport::default()
     };
     let first = measured.rows.iter_mut().filter(|row| row.judged.run == 1);
     let taken = first.map(|row| std::mem::take(&mut row.profiles));

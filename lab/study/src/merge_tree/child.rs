@@ -115,7 +115,7 @@ fn failed(error: pellucid_engine::Error) -> StudyError {
 }
 
 fn tell(output: &mut impl Write, line: &Line) -> Result<(), StudyError> {
-    let text = serde_json::to_string(line).map_err(|error| StudyError::Step(error.to_string()))?;
+    let text = serde_json::to_string(line).map_err(StudyError::step)?;
     let written = writeln!(output, "{text}").and_then(|()| output.flush());
     written.map_err(|error| StudyError::Step(format!("nobody listens: {error}")))
 }

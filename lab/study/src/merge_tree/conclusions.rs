@@ -80,14 +80,11 @@ fn body(stretches: &Stretches<'_>) -> Finding {
         stretches.halves("body, of the time of head and body", Unit::Share, body_share);
     let sentence = match after.value() {
         Some(_) => format!(
-            "The body took {} of the time of head and body while the store fitted into memory, and \
-             {} after it had outgrown it.",
-            before.show(),
-            after.show()
+            "The body took {before} of the time of head and body while the store fitted into \
+             memory, and {after} after it had outgrown it."
         ),
         None => format!(
-            "The body took {} of the time of head and body; the store never outgrew memory.",
-            all.show()
+            "The body took {all} of the time of head and body; the store never outgrew memory."
         ),
     };
     Finding::new(
@@ -104,9 +101,8 @@ fn heads_stay(stretches: &Stretches<'_>) -> Finding {
     let [before, after] =
         stretches.halves("head of a GET", Unit::Nanoseconds, |stretch| stretch.get_part("ledger"));
     let sentence = format!(
-        "The head of a GET took {} before the store had outgrown memory and {} afterwards.",
-        before.show(),
-        after.show()
+        "The head of a GET took {before} before the store had outgrown memory and {after} \
+         afterwards."
     );
     let holds = before.value().and_then(|before| after.is_below(before * STABLE_FACTOR));
     Finding::new(
@@ -137,10 +133,7 @@ fn journal_read(stretches: &Stretches<'_>) -> Finding {
     };
     let (from_cache, disk) = (each("from the page cache", &cached), each("from disk", &disk));
     let sentence = format!(
-        "Finding the place took {}, reading {}; {} of the reads came from disk.",
-        place.show(),
-        read.show(),
-        from_disk.show()
+        "Finding the place took {place}, reading {read}; {from_disk} of the reads came from disk."
     );
     Finding::new(
         "journal_fetch",
@@ -161,12 +154,8 @@ fn ledger_cache(stretches: &Stretches<'_>) -> Finding {
     });
     let append = stretches.whole("appending to the journal", Unit::Nanoseconds, append);
     let memtable = stretches.whole("memtable", Unit::Nanoseconds, memtable);
-    let sentence = format!(
-        "Appending to the journal took {}, the memtable {}: {} of both.",
-        append.show(),
-        memtable.show(),
-        part.show()
-    );
+    let sentence =
+        format!("Appending to the journal took {append}, the memtable {memtable}: {part} of both.");
     Finding::new(
         "put_ledger_cache",
         "The time of a PUT is that of the journal; the changes to the ledger cache in memory are \
@@ -192,9 +181,8 @@ fn missing(stretches: &Stretches<'_>) -> Finding {
     let missing = stretches.whole("missing", Unit::Nanoseconds, missing);
     let dearest = stretches.whole("the dearest level to find in", Unit::Nanoseconds, dearest);
     let sentence = format!(
-        "To learn that a key is missing took {}; to find one in the dearest level {}.",
-        missing.show(),
-        dearest.show()
+        "To learn that a key is missing took {missing}; to find one in the dearest level \
+         {dearest}."
     );
     Finding::new(
         "missing_time",
@@ -216,9 +204,8 @@ fn filters(stretches: &Stretches<'_>) -> Finding {
     let vain = share("fetched a block in vain", "/false_positives");
     let by_index = share("by filter and index", "/by_index");
     let sentence = format!(
-        "{} of the requests to files ended at directory or filter, and {} fetched a block in vain.",
-        ended.show(),
-        vain.show()
+        "{ended} of the requests to files ended at directory or filter, and {vain} fetched a block \
+         in vain."
     );
     Finding::new(
         "filter_exits",
@@ -242,10 +229,8 @@ fn fetch(stretches: &Stretches<'_>) -> Finding {
     let fetched = share("fetching blocks", &["fetch_cached", "fetch_disk"]);
     let asked = share("directory, filter and index", &["directory", "filter", "index"]);
     let sentence = format!(
-        "Of the time within files, {} went into fetching blocks and {} into directory, filter and \
-         index.",
-        fetched.show(),
-        asked.show()
+        "Of the time within files, {fetched} went into fetching blocks and {asked} into directory, \
+         filter and index."
     );
     Finding::new(
         "block_fetch",
@@ -271,10 +256,8 @@ fn merging(stretches: &Stretches<'_>) -> Finding {
         ratio(busy, stretch.seconds())
     });
     let sentence = format!(
-        "{} of the time of flushes and merges went into merging entries and building blocks; their \
-         thread was busy for {} of a core.",
-        part.show(),
-        core.show()
+        "{part} of the time of flushes and merges went into merging entries and building blocks; \
+         their thread was busy for {core} of a core."
     );
     Finding::new(
         "merge_share",
@@ -299,9 +282,8 @@ fn level_1(stretches: &Stretches<'_>) -> Finding {
         ratio(of("level_1"), places().iter().map(|(_, place)| of(place)).sum())
     });
     let sentence = format!(
-        "{} of the files below level 0 were made for level 1, where {} of the look-ups ended.",
-        part.show(),
-        found.show()
+        "{part} of the files below level 0 were made for level 1, where {found} of the look-ups \
+         ended."
     );
     Finding::new(
         "level_1",

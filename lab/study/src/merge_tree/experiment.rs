@@ -12,7 +12,6 @@ use super::sample::Sample;
 use super::source::Source;
 use super::stretch::{STRETCHES, Stretch};
 use super::track::{operation, processor_ns, ratio};
-use crate::chart::chart;
 
 /// The engine has so many times the memory.
 pub(super) const MEMORY_TIMES: u64 = 4;
@@ -21,7 +20,6 @@ const FASTER: f64 = 0.8;
 /// and the whole is hardly faster if it takes more than this share.
 const HARDLY: f64 = 0.9;
 
-/// A figure of a stretch.
 type Figure = fn(&Stretch<'_>) -> Option<f64>;
 
 const FIGURES: [(&str, Unit, Figure); 4] = [
@@ -90,13 +88,9 @@ impl<'a> Experiment<'a> {
         let [_, look_ups, _, whole] = FIGURES.map(|figure| self.change(figure));
         let [before, after] = self.both(FIGURES[0]);
         let sentence = format!(
-            "With memory for more directories, {} instead of {} of the requests to files go by \
-             filter and index; to learn that a key is missing takes {} times as long, and the \
-             processor time of the whole is {} times that before.",
-            after.show(),
-            before.show(),
-            look_ups.show(),
-            whole.show()
+            "With memory for more directories, {after} instead of {before} of the requests to \
+             files go by filter and index; to learn that a key is missing takes {look_ups} times \
+             as long, and the processor time of the whole is {whole} times that before."
         );
         Finding::new(
             "faster_look_ups",
@@ -110,28 +104,25 @@ impl<'a> Experiment<'a> {
 
     pub(super) fn section(&self) -> ChartSection {
         let rows = FIGURES[1..].iter().map(|(name, ..)| (*name).to_owned());
-        let mut bars: Chart = chart(
-            "experiment".to_owned(),
-            "Before and after",
-            "Medians of the stretches of one run each, under the same load.",
-            Unit::Nanoseconds,
-            Form::Groups { rows: rows.collect() },
-        );
         let pairs: Vec<_> = FIGURES[1..].iter().map(|figure| self.both(*figure)).collect();
         let series = ["before", "after"].into_iter().enumerate().map(|(at, name)| {
             Series::new(name, pairs.iter().map(|pair| pair[at].value()).collect())
         });
-        bars.series = series.collect();
-        ChartSection {
-            name: "An experiment: directories of all tables".to_owned(),
-            description: format!(
+        let how_to_read = "Medians of the stretches of one run each, under the same load.";
+        let bars = Chart::new(
+            ("experiment", "Before and after", how_to_read),
+            Unit::Nanoseconds,
+            Form::Groups { rows: rows.collect() },
+            series,
+        );
+        ChartSection::new(
+            "An experiment: directories of all tables",
+            format!(
                 "The same load on a store whose engine has {MEMORY_TIMES} times the memory, so \
                  that more tables have a directory in memory, which says at once where a key is or \
                  that it is not."
             ),
-            part: None,
-            charts: vec![bars],
-            groups: Vec::new(),
-        }
+            vec![bars],
+        )
     }
 }

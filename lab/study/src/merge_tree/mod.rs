@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use pellucid_load::Verdict;
-use pellucid_report::{Finding, JudgedLoad};
+use pellucid_report::{Finding, JudgedLoad, StudyReport};
 
 pub use child::run_child;
 pub use plan::MergeTreeOptions;
@@ -36,7 +36,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
-use crate::study::{About, Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The interval of a run's news on its progress.
 const TOLD_PARTS: u64 = 10;
@@ -63,7 +63,7 @@ impl Study for MergeTreeOptions {
         self.scale
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
         let folder = make_folder(self.data.as_deref())?;
         let plan = Plan::of(self, folder.path().join("store"))?;
         check_room(&plan, folder.path())?;
@@ -172,7 +172,7 @@ fn run_child_in(
     let mut child = command.spawn().map_err(|error| step("cannot start the child", error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let mut child = Ended(child);
-    let text = serde_json::to_vec(plan).map_err(|error| StudyError::Step(error.to_string()))?;
+    let text = serde_json::to_vec(plan).map_err(StudyError::step)?;
     if let Some(mut stdin) = stdin {
         stdin.write_all(&text).map_err(|error| step("cannot tell the child its plan", error))?;
     }
@@ -235,10 +235,10 @@ fn source<'a>(plan: &Plan, recording: &'a Recording) -> Source<'a> {
 }
 
 /// The report's content from what was recorded; charts show the first run.
-fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Outcome {
+fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> StudyReport {
     let sources: Vec<_> = recordings.iter().map(|recording| source(plan, recording)).collect();
     let (Some(first), Some(shown)) = (recordings.first(), sources.first()) else {
-        return Outcome { notes, ..Outcome::default() };
+        return StudyReport { notes, ..StudyReport::default() };
     };
     if is_bounded(first) {
         notes.push(format!(
@@ -250,15 +250,15 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Out
     notes.extend(account_notes(first));
     let findings = conclusions::findings(&sources);
     let runs = recordings.iter().enumerate();
-    let mut outcome = Outcome {
+    let mut outcome = StudyReport {
         settings: settings(plan, first, is_bounded(first)),
         answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(shown)),
         loads: runs.filter_map(|(run, recording)| judged(plan, recording, run + 1)).collect(),
         findings,
         sections: charts::sections(shown),
-        profiles: Vec::new(),
         notes,
+        ..StudyReport::default()
     };
     first.profiles.clone().put_into(&mut outcome);
     outcome
@@ -336,7 +336,7 @@ fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String
         true => format!("{} by a control group", mib(plan.memory_bytes)),
         false => "not bounded".to_owned(),
     };
-    let settings = [
+    named([
         ("Load", format!("{} s on {} threads", plan.seconds, plan.threads)),
         ("Offered", format!("{:.0} transactions a second", plan.transactions_per_second)),
         ("Values", "log-normal around 2 KiB, 128 B to 64 KiB; heads of 160 B".to_owned()),
@@ -345,8 +345,7 @@ fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String
         ("Segments of the journal", mib(plan.segment_bytes)),
         ("PUTs in all", format!("{objects:.0}")),
         ("Files in the end", mib(end.map_or(0.0, store_bytes) as u64)),
-    ];
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    ])
 }
 
 #[cfg(test)]

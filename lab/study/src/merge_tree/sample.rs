@@ -86,7 +86,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Takes a line.
     pub(super) fn take(&mut self, line: Line) {
         match line {
             Line::Note(note) => self.notes.push(note),

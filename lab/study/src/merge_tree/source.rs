@@ -34,16 +34,7 @@ impl Source<'_> {
             Form::Lines { .. } | Form::Areas { .. } => self.moments(),
             _ => Vec::new(),
         };
-        Chart {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            how_to_read: how_to_read.to_owned(),
-            unit,
-            form,
-            series,
-            moments,
-            spans: Vec::new(),
-        }
+        Chart { moments, ..Chart::new((name, title, how_to_read), unit, form, series) }
     }
 
     pub(super) fn areas(

@@ -6,7 +6,6 @@ use super::track::{number, operation, over_levels, ratio};
 /// Stretches of a run.
 pub(super) const STRETCHES: usize = 6;
 
-/// See the module.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<'a> {
     begin: &'a Sample,

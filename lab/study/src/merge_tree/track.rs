@@ -84,7 +84,6 @@ impl<'a> Track<'a> {
         Some((self.samples.first()?, self.samples.last()?))
     }
 
-    /// The samples.
     pub(super) fn samples(&self) -> &[&'a Sample] {
         &self.samples
     }

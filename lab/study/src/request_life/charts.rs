@@ -35,22 +35,15 @@ const COLUMNS: [Column; 10] = [
 
 /// All sections of the report; `clock` names the clock behind every figure.
 pub(super) fn sections(runs: &[RunFigures], clock: &str) -> Vec<ChartSection> {
-    let compared = ChartSection {
-        name: "Side by side".to_owned(),
-        description: format!(
+    let compared = ChartSection::new(
+        "Side by side",
+        format!(
             "All runs. {} Of each phase the mean, as means add up to the total and quantiles do \
              not.",
             measured_by(runs, clock)
         ),
-        part: None,
-        charts: vec![
-            totals(runs),
-            phases_side_by_side(runs),
-            client_beside(runs),
-            beside_original(runs),
-        ],
-        groups: Vec::new(),
-    };
+        vec![totals(runs), phases_side_by_side(runs), client_beside(runs), beside_original(runs)],
+    );
     let each = runs.iter().map(|run| section(run, clock));
     [compared].into_iter().chain(each).collect()
 }
@@ -71,20 +64,11 @@ fn measured_by(runs: &[RunFigures], clock: &str) -> String {
 }
 
 fn table(
-    (name, title, how_to_read): (&str, &str, &str),
+    words: (&str, &str, &str),
     columns: Vec<String>,
-    rows: Vec<Series>,
+    rows: impl IntoIterator<Item = Series>,
 ) -> Chart {
-    Chart {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        how_to_read: how_to_read.to_owned(),
-        unit: Unit::Nanoseconds,
-        form: Form::Table { columns },
-        series: rows,
-        moments: Vec::new(),
-        spans: Vec::new(),
-    }
+    Chart::new(words, Unit::Nanoseconds, Form::Table { columns }, rows)
 }
 
 fn row(name: impl Into<String>, distribution: &Distribution) -> Series {
@@ -97,29 +81,8 @@ fn columns() -> Vec<String> {
 
 fn totals(runs: &[RunFigures]) -> Chart {
     let rows = runs.iter().map(|run| row(run.key.title(), &run.server.total));
-    table(
-        ("totals", "Totals", "From a request read whole until its response is written."),
-        columns(),
-        rows.collect(),
-    )
-}
-
-fn bars(
-    (name, title, how_to_read): (&str, &str, &str),
-    unit: Unit,
-    rows: Vec<String>,
-    series: Vec<Series>,
-) -> Chart {
-    Chart {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        how_to_read: how_to_read.to_owned(),
-        unit,
-        form: Form::Bars { rows },
-        series,
-        moments: Vec::new(),
-        spans: Vec::new(),
-    }
+    let how_to_read = "From a request read whole until its response is written.";
+    table(("totals", "Totals", how_to_read), columns(), rows)
 }
 
 fn phases_side_by_side(runs: &[RunFigures]) -> Chart {
@@ -127,11 +90,11 @@ fn phases_side_by_side(runs: &[RunFigures]) -> Chart {
         let means = runs.iter().map(|run| Some(run.server.phase(name).mean_ns));
         Series::new(*name, means.collect())
     };
-    bars(
+    Chart::new(
         ("phases", "Phases", "Means; what precedes the total, receive, is left out."),
         Unit::Nanoseconds,
-        runs.iter().map(|run| run.key.title()).collect(),
-        PHASES[1..].iter().map(of).collect(),
+        Form::Bars { rows: runs.iter().map(|run| run.key.title()).collect() },
+        PHASES[1..].iter().map(of),
     )
 }
 
@@ -157,7 +120,7 @@ fn client_beside(runs: &[RunFigures]) -> Chart {
              and the loopback device.",
         ),
         columns.collect(),
-        rows.collect(),
+        rows,
     )
 }
 
@@ -179,7 +142,7 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
         Series::new(name, [theirs].into_iter().chain(own).map(Some).collect())
     };
     let rows = ours.iter().map(|run| format!("here: {}", run.key.title()));
-    bars(
+    Chart::new(
         (
             "beside_original",
             "Beside the study of ArangoDB",
@@ -187,8 +150,10 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
              total. The machines differ: look at the shares.",
         ),
         Unit::Nanoseconds,
-        ["ArangoDB, HTTP/1.1 (60 µs)".to_owned()].into_iter().chain(rows).collect(),
-        vec![
+        Form::Bars {
+            rows: std::iter::once("ArangoDB, HTTP/1.1 (60 µs)".to_owned()).chain(rows).collect(),
+        },
+        [
             series("parse and route", original::BEFORE_NS, &["parse", "route"]),
             series("hand-over", original::HAND_OVER_NS, &["queue"]),
             series("execute", original::EXECUTE_NS, &["execute"]),
@@ -215,7 +180,7 @@ pub(super) fn outside(rows: &[(&str, Distribution, Distribution)]) -> Chart {
              probe, so both are to agree to a few nanoseconds.",
         ),
         columns.collect(),
-        rows.collect(),
+        rows,
     )
 }
 
@@ -250,7 +215,6 @@ fn section(run: &RunFigures, clock: &str) -> ChartSection {
     }
 }
 
-/// The charts of one phase.
 fn group(phase: &PhaseFigures, run: &str) -> ChartGroup {
     let distribution = &phase.distribution;
     let show = |ns: u64| Unit::Nanoseconds.show(ns as f64);
@@ -346,23 +310,23 @@ impl Measurement<'_> {
                 _ => format!("{} – {}", bound(floor_ns), bound(floor_ns.saturating_mul(2))),
             }
         };
-        bars(
+        Chart::new(
             (
-                &format!("{}_histogram", self.name),
-                &format!("Logarithmic histogram: {}", self.series),
+                format!("{}_histogram", self.name),
+                format!("Logarithmic histogram: {}", self.series),
                 "How many requests took how long. Each row reaches twice as far as the one above \
                  it.",
             ),
             Unit::Count,
-            rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect(),
-            vec![Series::new("requests", rows.map(|(_, count)| Some(*count as f64)).collect())],
+            Form::Bars { rows: rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect() },
+            [Series::new("requests", rows.map(|(_, count)| Some(*count as f64)).collect())],
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pellucid_report::{JudgedLoad, Machine, STUDY_SCHEMA, StudyReport, study_html};
+    use pellucid_report::{JudgedLoad, StudyReport, study_html};
 
     use super::super::figures::{PHASE_POINTS_MAX, POINTS_MAX, ServerFigures, distribution};
     use super::super::plan::{OPERATIONS, RunKey, TRANSPORTS};
@@ -401,28 +365,6 @@ mod tests {
         }
     }
 
-    fn report(runs: &[RunFigures]) -> StudyReport {
-        StudyReport {
-            schema: STUDY_SCHEMA.to_owned(),
-            name: "request-life".to_owned(),
-            title: String::new(),
-            question: String::new(),
-            answer: Vec::new(),
-            picture: None,
-            scale: String::new(),
-            command: String::new(),
-            generated_unix_ms: 0,
-            machine: Machine::of_this_machine("1", None),
-            settings: Vec::new(),
-            steps: Vec::new(),
-            findings: Vec::new(),
-            loads: Vec::new(),
-            sections: sections(runs, "a clock"),
-            profiles: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
     #[test]
     fn each_phase_that_took_time_has_its_charts_and_the_others_are_named() {
         let key =
@@ -452,7 +394,8 @@ mod tests {
             })
         });
         let runs: Vec<RunFigures> = keys.map(run).collect();
-        let report = report(&runs);
+        let sections = sections(&runs, "a clock");
+        let report = StudyReport { sections, ..StudyReport::default() };
         let page = study_html(&report);
         assert!(page.len() < PAGE_BYTES_MAX, "{} bytes", page.len());
         assert_eq!(page.matches("<figure").count(), report.charts().count());

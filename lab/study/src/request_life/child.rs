@@ -19,6 +19,7 @@ use super::figures::{Kept, ServerFigures, processor_mhz};
 use super::plan::ServerPlan;
 use crate::error::StudyError;
 use crate::profiled::Profiled;
+use crate::served::plan_of;
 
 /// Pause between two looks at the flight recorder, which keeps more than is answered meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -41,43 +42,42 @@ enum Told {
 /// # Errors
 /// If the server does not start or stop, or its input makes no sense.
 pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
-    let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(|error| step(&error))?;
-    let plan: ServerPlan = serde_json::from_str(&line).map_err(|error| step(&error))?;
+    let plan: ServerPlan = plan_of(&mut input)?;
     let server = serve(&plan)?;
     let mut profiled = Some(Profiled::begin(RECORDING_HERTZ));
     let mut answer = |text: &str| {
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
-        written.map_err(|error| step(&error))
+        written.map_err(StudyError::step)
     };
     answer(&server.addresses()[0].to_string())?;
     let (sender, receiver) = channel();
     let account = server.account();
     let keeper = std::thread::spawn(move || keep(&account, &receiver));
     for line in input.lines() {
-        let line = line.map_err(|error| step(&error))?;
+        let line = line.map_err(StudyError::step)?;
         let gone = |_| StudyError::Step("the thread that keeps records has ended".to_owned());
         match line.split_once(' ') {
             Some(("end", what)) => {
                 let (operation, requests) = what.split_once(' ').unwrap_or((what, ""));
-                let requests = requests.parse().map_err(|error| step(&error))?;
+                let requests = requests.parse().map_err(StudyError::step)?;
                 let (figures, made) = channel();
                 sender.send(Told::End(operation.to_owned(), requests, figures)).map_err(gone)?;
-                let figures = made.recv().map_err(|error| step(&error))?;
-                answer(&serde_json::to_string(&figures).map_err(|error| step(&error))?)?;
+                let figures = made.recv().map_err(StudyError::step)?;
+                answer(&serde_json::to_string(&figures).map_err(StudyError::step)?)?;
             }
             _ if line == "begin" => {
                 let (begun, has_begun) = channel();
                 sender.send(Told::Begin(begun)).map_err(gone)?;
-                has_begun.recv().map_err(|error| step(&error))?;
+                has_begun.recv().map_err(StudyError::step)?;
                 answer("begun")?;
             }
             _ if line == "profiles" => {
                 let names = server.account().names().operations;
-                let begun = profiled.take().ok_or_else(|| step(&"`profiles` is asked for once"))?;
+                let begun = profiled
+                    .take()
+                    .ok_or_else(|| StudyError::step("`profiles` is asked for once"))?;
                 let profiles = begun.end(names);
-                answer(&serde_json::to_string(&profiles).map_err(|error| step(&error))?)?;
+                answer(&serde_json::to_string(&profiles).map_err(StudyError::step)?)?;
             }
             _ => return Err(StudyError::Step(format!("`{line}` is nothing to do"))),
         }
@@ -85,7 +85,7 @@ pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(),
     drop(sender);
     // It ends with the channel; if it panicked, its message is out.
     let _ = keeper.join();
-    server.stop().map_err(|error| step(&error))
+    server.stop().map_err(StudyError::step)
 }
 
 fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
@@ -94,7 +94,7 @@ fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
     // One event loop, as there is one connection.
     options.threads = 1;
     plan.apply(&mut options)?;
-    start(options, Log::new(|_| {})).map_err(|error| StudyError::Step(error.to_string()))
+    start(options, Log::new(|_| {})).map_err(StudyError::step)
 }
 
 /// Keeps the records between `begin` and `end`.
@@ -138,7 +138,6 @@ fn keep(account: &Account, told: &Receiver<Told>) {
     }
 }
 
-/// The records of an operation.
 fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
     let names = account.names().operations;
     let is_it = |slot: u8| names.get(usize::from(slot)).is_some_and(|name| *name == operation);

@@ -102,10 +102,8 @@ fn total(rounds: Rounds<'_>) -> Finding {
         "total",
         "Over HTTP/1.1 a request for /_api/version takes 60 µs in the server.",
         format!(
-            "/_api/version takes {} at the median here, {times:.1} times less, on another machine; \
-             the client waits {}.",
-            total.show(),
-            client.show()
+            "/_api/version takes {total} at the median here, {times:.1} times less, on another \
+             machine; the client waits {client}."
         ),
         total.is_near(original::TOTAL_NS, SAME_FACTOR),
         [total, client],
@@ -124,12 +122,7 @@ fn before(rounds: Rounds<'_>) -> Finding {
     Finding::new(
         "before_the_handler",
         "Three phases before the hand-over take 2.5, 1.9 and 2.0 µs, each negligible beside 60.",
-        format!(
-            "Parsing takes {} and routing {}, {} of the total each in the mean.",
-            parse.show(),
-            route.show(),
-            each.show()
-        ),
+        format!("Parsing takes {parse} and routing {route}, {each} of the total each in the mean."),
         each.is_below(NEGLIGIBLE_SHARE),
         [parse, route, each],
     )
@@ -142,7 +135,7 @@ fn hand_over(rounds: Rounds<'_>) -> Finding {
         Some(0.0) => "There is no hand-over: the thread that reads a request answers it, and its \
                       queue takes no time."
             .to_owned(),
-        _ => format!("The queue takes {}, {} of the total.", queue.show(), part.show()),
+        _ => format!("The queue takes {queue}, {part} of the total."),
     };
     Finding::new(
         "hand_overs",
@@ -160,9 +153,7 @@ fn execute(rounds: Rounds<'_>) -> Finding {
         "execute",
         "The handler takes 18 µs, 30 % of the total; 13 of them compress an answer of 60 bytes.",
         format!(
-            "The handler takes {}, {} of the total; an answer as short is not compressed.",
-            here.show(),
-            part.show()
+            "The handler takes {here}, {part} of the total; an answer as short is not compressed."
         ),
         part.is_near(original::EXECUTE_NS / original::TOTAL_NS, SAME_FACTOR),
         [here, part],
@@ -176,9 +167,7 @@ fn write(rounds: Rounds<'_>) -> Finding {
         "write",
         "Writing the response takes 15 µs, a quarter of the total.",
         format!(
-            "Writing takes {}, {} of the total: what is left is mostly the system call.",
-            here.show(),
-            part.show()
+            "Writing takes {here}, {part} of the total: what is left is mostly the system call."
         ),
         part.is_near(original::WRITE_NS / original::TOTAL_NS, SAME_FACTOR),
         [here, part],
@@ -194,11 +183,7 @@ fn jitter(rounds: Rounds<'_>) -> Finding {
     Finding::new(
         "jitter",
         "The jitter is pretty bad: 0.1 % take more than 136 µs, 2.3 times the median.",
-        format!(
-            "0.1 % of the requests take more than {}, {} times the median.",
-            p99_9.show(),
-            times.show()
-        ),
+        format!("0.1 % of the requests take more than {p99_9}, {times} times the median."),
         times.is_near(original::TOTAL_P99_9_NS / original::TOTAL_NS, SAME_FACTOR),
         [p99_9, times],
     )
@@ -213,9 +198,8 @@ fn additivity(rounds: Rounds<'_>) -> Finding {
         "additivity",
         "The medians of the phases add up to the median of the total.",
         format!(
-            "The medians of the phases add up to {} of the total's; that quantiles do so is \
-             chance, so what is stacked here are means.",
-            ratio.show()
+            "The medians of the phases add up to {ratio} of the total's; that quantiles do so is \
+             chance, so what is stacked here are means."
         ),
         ratio.is_near(1.0, ADDITIVE_FACTOR),
         [ratio],
@@ -248,12 +232,8 @@ fn tls(rounds: Rounds<'_>) -> Finding {
             median(other, "write") - median(plain, "write")
         });
     let sentence = format!(
-        "Over TLS the total is {}, {} more than without; {} of that is in the phase write. That is \
-         {} times the plain one, and {:.2} there.",
-        total.show(),
-        more.show(),
-        in_write.show(),
-        times.show(),
+        "Over TLS the total is {total}, {more} more than without; {in_write} of that is in the \
+         phase write. That is {times} times the plain one, and {:.2} there.",
         original::TOTAL_TLS_NS / original::TOTAL_NS
     );
     Finding::new(
@@ -269,11 +249,8 @@ fn http2(rounds: Rounds<'_>) -> Finding {
     let [total, more, times] = added(rounds, Transport::Http2);
     let tls = added(rounds, Transport::Tls)[2].clone();
     let sentence = format!(
-        "HTTP/2 over TLS takes {}, {} more than HTTP/1.1 without TLS. That is {} times the plain \
-         one, and {:.2} there.",
-        total.show(),
-        more.show(),
-        times.show(),
+        "HTTP/2 over TLS takes {total}, {more} more than HTTP/1.1 without TLS. That is {times} \
+         times the plain one, and {:.2} there.",
         original::TOTAL_HTTP2_NS / original::TOTAL_NS
     );
     let there = original::TOTAL_HTTP2_NS / original::TOTAL_NS;
@@ -299,11 +276,8 @@ fn entities(rounds: Rounds<'_>) -> Finding {
     };
     let ([get, get_store], [put, put_store]) = (of(Operation::Get), of(Operation::Put));
     let sentence = format!(
-        "A GET of 100 bytes takes {}, {} of them in the store, a PUT {} and {}.",
-        get.show(),
-        get_store.show(),
-        put.show(),
-        put_store.show()
+        "A GET of 100 bytes takes {get}, {get_store} of them in the store, a PUT {put} and \
+         {put_store}."
     );
     let original = "The storage engine is not looked at: /_api/version does not touch it.";
     let figures = [get, get_store, put, put_store];

@@ -36,7 +36,6 @@ pub(crate) struct RunFigures {
     pub(crate) judged: JudgedLoad,
 }
 
-/// The process of a server.
 pub(super) struct ServerProcess {
     process: Process,
     address: SocketAddr,
@@ -45,10 +44,7 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     pub(super) fn start(program: &[OsString], plan: ServerPlan) -> Result<Self, StudyError> {
-        let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{SERVER}: {error}"));
-        let mut process = Process::start(SERVER, program)?;
-        let told = serde_json::to_string(&plan).map_err(|error| failed(&error))?;
-        let address = process.ask(&told)?.parse().map_err(|error| failed(&error))?;
+        let (process, address) = Process::serving(SERVER, program, &plan)?;
         Ok(ServerProcess { process, address, plan })
     }
 
@@ -99,9 +95,8 @@ impl ServerProcess {
     }
 
     fn load(&self, operation: Operation, requests: u64) -> Result<LoadResult, StudyError> {
-        let step = |error: &dyn std::fmt::Display| StudyError::Step(error.to_string());
         let url = self.plan.transport.url(self.address);
-        let target = Target::parse(&url).map_err(|error| step(&error))?;
+        let target = Target::parse(&url).map_err(StudyError::step)?;
         let host = target.host_header();
         let mut options = LoadOptions::new(target);
         (options.connections, options.threads) = (1, 1);
@@ -109,9 +104,8 @@ impl ServerProcess {
         options.timeout = TIMEOUT;
         options.sources = Some(Arc::new(Requests { operation, host }));
         self.plan.transport.set(&mut options);
-        let result = load(&options, &mut |_| {})
-            .and_then(LoadResult::whole)
-            .map_err(|error| step(&error))?;
+        let result =
+            load(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(StudyError::step)?;
         let errors = result.errors.all();
         if errors > 0 || result.requests < requests {
             let (answered, hint) = (result.requests, result.first_error.unwrap_or_default());

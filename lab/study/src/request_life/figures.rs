@@ -36,7 +36,6 @@ impl Kept {
     }
 }
 
-/// The figures of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PhaseFigures {
     pub(crate) name: String,
@@ -101,7 +100,6 @@ impl ServerFigures {
         }
     }
 
-    /// The distribution of a phase.
     pub(crate) fn phase(&self, name: &str) -> &Distribution {
         let phase = self.phases.iter().find(|phase| phase.name == name);
         phase.map_or(&self.total, |phase| &phase.distribution)

@@ -18,17 +18,20 @@ mod plan;
 use std::io::{BufRead, Write};
 
 use pellucid_clock::Clock;
-use pellucid_report::Finding;
+use pellucid_report::{Finding, StudyReport};
 
 pub use self::plan::RequestLifeOptions;
 
 use self::conclusions::Rounds;
 use self::drive::{RunFigures, ServerProcess};
-use self::plan::{HAND_OVERS, KEYS, OPERATIONS, ServerPlan, TRANSPORTS, VALUE_BYTES};
+use self::plan::{
+    HAND_OVERS, HandOver, KEYS, OPERATIONS, Operation, ServerPlan, TRANSPORTS, Transport,
+    VALUE_BYTES,
+};
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::profiled::Taken;
-use crate::study::{About, Context, Outcome, Scale, Study, answer};
+use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The findings that answer the question: the total, its largest part, and what adds to it.
 const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
@@ -56,7 +59,7 @@ impl Study for RequestLifeOptions {
         self.scale
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
         let requests = self.requests();
         if requests == 0 {
             return Err(StudyError::Options("--requests is at least 1".to_owned()));
@@ -130,52 +133,41 @@ fn measure(
     Ok((runs, profiles))
 }
 
-fn outcome(rounds: &[Vec<RunFigures>], requests: u64) -> Outcome {
+fn outcome(rounds: &[Vec<RunFigures>], requests: u64) -> StudyReport {
     let runs = rounds.first().map_or(&[][..], |runs| runs);
     let clock = Clock::system();
     let rate = clock.ticks_per_second() as f64 / 1e6;
     let clock = format!("{} at {rate:.1} MHz", clock.source().name());
-    let listed = |names: Vec<&str>| names.join(", ");
     let lost: u64 = rounds.iter().flatten().map(|run| run.server.lost).sum();
     let findings = conclusions::findings(Rounds(rounds));
-    let mut notes = vec![
+    let mut notes = [
         "Requests go out one after the other on one connection, so there is no queueing but that \
-         of hand-overs; what many connections add is shown by `pellucid demo` and `pellucid load`."
-            .to_owned(),
+         of hand-overs; what many connections add is shown by `pellucid demo` and `pellucid load`.",
         "Client and server share the machine: where it has few cores, each wake-up of one may wait \
-         for the other."
-            .to_owned(),
-        "Charts and tables are those of the first run of each kind; the findings are of all runs."
-            .to_owned(),
-    ];
+         for the other.",
+        "Charts and tables are those of the first run of each kind; the findings are of all runs.",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if lost > 0 {
         notes.push(format!("{lost} records were overwritten before they were read."));
     }
-    Outcome {
-        settings: vec![
-            ("requests of each run".to_owned(), requests.to_string()),
-            (
-                "operations".to_owned(),
-                listed(OPERATIONS.iter().map(|operation| operation.title()).collect()),
-            ),
-            (
-                "transports".to_owned(),
-                listed(TRANSPORTS.iter().map(|transport| transport.title()).collect()),
-            ),
-            (
-                "hand-over".to_owned(),
-                listed(HAND_OVERS.iter().map(|hand_over| hand_over.name()).collect()),
-            ),
-            ("keys".to_owned(), KEYS.to_string()),
-            ("value bytes".to_owned(), VALUE_BYTES.to_string()),
-            ("clock".to_owned(), clock.clone()),
-        ],
+    StudyReport {
+        settings: named([
+            ("requests of each run", requests.to_string()),
+            ("operations", OPERATIONS.map(Operation::title).join(", ")),
+            ("transports", TRANSPORTS.map(Transport::title).join(", ")),
+            ("hand-over", HAND_OVERS.map(HandOver::name).join(", ")),
+            ("keys", KEYS.to_string()),
+            ("value bytes", VALUE_BYTES.to_string()),
+            ("clock", clock.clone()),
+        ]),
         answer: answer(&findings, &ANSWERS),
         picture: Some(charts::picture(runs)),
         loads: rounds.iter().flatten().map(|run| run.judged.clone()).collect(),
         findings,
         sections: charts::sections(runs, &clock),
-        profiles: Vec::new(),
         notes,
+        ..StudyReport::default()
     }
 }

@@ -170,7 +170,6 @@ fn row(line: &str) -> Option<Row> {
 }
 
 impl OutsideView {
-    /// The column of that name.
     fn column(&self, name: &str) -> Distribution {
         let at = COLUMNS.iter().position(|column| *column == name).unwrap_or(COLUMNS.len() - 1);
         distribution(self.rows.iter().map(|row| row[at]).collect())
@@ -190,18 +189,16 @@ impl OutsideView {
             format!(" While they are read, the median of the total is {traced}; else {without}.")
         });
         let rows = COLUMNS.map(|name| (name, self.column(name), self.accounted(name).clone()));
-        ChartSection {
-            name: "From outside".to_owned(),
-            description: format!(
+        ChartSection::new(
+            "From outside",
+            format!(
                 "The probes of the server, read by bpftrace, as the original did it, beside the \
                  server's own account: {} of {REQUESTS} requests, {}.{cost}",
                 self.rows.len(),
                 self.run.key.title()
             ),
-            part: None,
-            charts: vec![charts::outside(&rows)],
-            groups: Vec::new(),
-        }
+            vec![charts::outside(&rows)],
+        )
     }
 }
 

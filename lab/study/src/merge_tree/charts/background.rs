@@ -37,15 +37,12 @@ fn kinds() -> Vec<Kind> {
 }
 
 pub(super) fn section(source: &Source<'_>) -> ChartSection {
-    ChartSection {
-        name: "Flushes and merges".to_owned(),
-        description:
-            "Full memtables become files of level 0, and files of a level are merged into \
-                      the next. Values stay in the journal, so only heads move. Merging and block \
-                      building are timed by samples, all else every time."
-                .to_owned(),
-        part: None,
-        charts: vec![
+    ChartSection::new(
+        "Flushes and merges",
+        "Full memtables become files of level 0, and files of a level are merged into the next. \
+         Values stay in the journal, so only heads move. Merging and block building are timed by \
+         samples, all else every time.",
+        vec![
             files(source),
             stages(source),
             stages_by_job(source),
@@ -54,8 +51,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
             amplification(source),
             debt(source),
         ],
-        groups: Vec::new(),
-    }
+    )
 }
 
 fn files(source: &Source<'_>) -> Chart {

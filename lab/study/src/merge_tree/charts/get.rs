@@ -18,15 +18,12 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
         Unit::Share,
         shares(vec![Series::new("head (ledger)", head), Series::new("body (journal)", body)]),
     );
-    ChartSection {
-        name: "GET".to_owned(),
-        description: "A GET looks the key up in the ledger and then reads one record of the \
-                      journal, whose checksum, key and number it compares."
-            .to_owned(),
-        part: None,
-        charts: vec![parts(source), share, steps(source), sources(source)],
-        groups: Vec::new(),
-    }
+    ChartSection::new(
+        "GET",
+        "A GET looks the key up in the ledger and then reads one record of the journal, whose \
+         checksum, key and number it compares.",
+        vec![parts(source), share, steps(source), sources(source)],
+    )
 }
 
 /// Head, body and the rest over time.

@@ -38,37 +38,29 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
         Unit::Share,
         shares(with_something(found.collect())),
     );
-    ChartSection {
-        name: "HEAD".to_owned(),
-        description:
-            "A HEAD is a look-up in the ledger: memtables first, then one table after the \
-                      other, from the youngest level down. Missing are objects that are about to \
-                      be made: their PUT asks for the head first."
-                .to_owned(),
-        part: None,
-        charts: vec![times, found],
-        groups: Vec::new(),
-    }
+    ChartSection::new(
+        "HEAD",
+        "A HEAD is a look-up in the ledger: memtables first, then one table after the other, from \
+         the youngest level down. Missing are objects that are about to be made: their PUT asks \
+         for the head first.",
+        vec![times, found],
+    )
 }
 
 /// The events within the files.
 pub(super) fn files_section(source: &Source<'_>) -> ChartSection {
-    ChartSection {
-        name: "Within the files".to_owned(),
-        description: "A table with a directory in memory has one step that says where a key is or \
-                      that it is not; one without asks its filter, and then its index which block \
-                      to look into. The engine has no cache of blocks: memory means the page \
-                      cache. Nor has it one of recent keys."
-            .to_owned(),
-        part: None,
-        charts: vec![
+    ChartSection::new(
+        "Within the files",
+        "A table with a directory in memory has one step that says where a key is or that it is \
+         not; one without asks its filter, and then its index which block to look into. The engine \
+         has no cache of blocks: memory means the page cache. Nor has it one of recent keys.",
+        vec![
             steps_over_time(source),
             steps_by_level(source),
             exits(source),
             exits_by_level(source),
         ],
-        groups: Vec::new(),
-    }
+    )
 }
 
 fn steps_over_time(source: &Source<'_>) -> Chart {

@@ -11,7 +11,6 @@ use pellucid_report::{Chart, ChartSection};
 
 use super::source::Source;
 
-/// All sections.
 pub(super) fn sections(source: &Source<'_>) -> Vec<ChartSection> {
     vec![
         whole::section(source),

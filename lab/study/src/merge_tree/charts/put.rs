@@ -10,16 +10,12 @@ const PUT: &str = "put ok";
 const PUT_DISK: &str = "put_disk ok";
 
 pub(super) fn section(source: &Source<'_>) -> ChartSection {
-    ChartSection {
-        name: "PUT".to_owned(),
-        description: "A PUT copies its record into the journal and its head into the memtable, \
-                      which the original calls the ledger cache. One in 128 waits until it is on \
-                      the medium."
-            .to_owned(),
-        part: None,
-        charts: vec![parts(source), samples(source), durable(source), stalls(source)],
-        groups: Vec::new(),
-    }
+    ChartSection::new(
+        "PUT",
+        "A PUT copies its record into the journal and its head into the memtable, which the \
+         original calls the ledger cache. One in 128 waits until it is on the medium.",
+        vec![parts(source), samples(source), durable(source), stalls(source)],
+    )
 }
 
 fn parts(source: &Source<'_>) -> Chart {

@@ -33,15 +33,12 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
             done("HEAD", &["head ok", "head missing"]),
         ],
     );
-    ChartSection {
-        name: "The load and the store".to_owned(),
-        description: "GETs and PUTs in equal parts on objects of a few KiB, with three or four \
-                      HEADs each; most PUTs are new objects."
-            .to_owned(),
-        part: None,
-        charts: vec![requests, sizes(source), disk(source), processor(source)],
-        groups: Vec::new(),
-    }
+    ChartSection::new(
+        "The load and the store",
+        "GETs and PUTs in equal parts on objects of a few KiB, with three or four HEADs each; most \
+         PUTs are new objects.",
+        vec![requests, sizes(source), disk(source), processor(source)],
+    )
 }
 
 fn sizes(source: &Source<'_>) -> pellucid_report::Chart {
