@@ -7,14 +7,14 @@ pub(crate) mod frames;
 pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use pellucid_account::{Account, Accounting, Names, RequestFacts, Stamp, Timeline};
+use pellucid_account::{Account, Accounting, Names, Record, RequestFacts, Stamp, Timeline};
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
@@ -337,6 +337,23 @@ impl Running {
         self.stats().cuts
     }
 
+    /// The records of so many requests, in their order.
+    pub(crate) fn records(&self, count: usize) -> Vec<Record> {
+        let recent = || self.account.recent(600, 1_000).records;
+        await_that(|| recent().len() >= count, || format!("{} of {count}", recent().len()));
+        let mut records = recent();
+        assert_eq!(records.len(), count);
+        records.sort_by_key(|record| record.facts.request);
+        records
+    }
+
+    /// Returns once no connection is open, and nothing of any is left.
+    pub(crate) fn until_nothing_is_left(&self) {
+        self.until("nothing is left", |stats| {
+            stats.connections_open == 0 && stats.requests_in_flight == 0 && stats.body_bytes == 0
+        });
+    }
+
     /// Returns once the figures are like that.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&ServerStats) -> bool) {
         await_that(|| is_so(&self.stats()), || format!("{what}: {:?}", self.stats()));
@@ -413,6 +430,32 @@ fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<Running> {
     let server = Server::start(endpoint, &account, loops, |_| Echo::default())?;
     let address = server.addresses()[0].tcp().unwrap();
     Ok(Running { server: Some(server), account, address })
+}
+
+/// A request in HTTP/1.1, with further lines of headers.
+pub(crate) fn request(path: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+}
+
+/// All that comes back for these bytes until the connection ends, whatever carries it.
+pub(crate) fn answers(mut socket: impl Read + Write, sent: impl AsRef<[u8]>) -> String {
+    socket.write_all(sent.as_ref()).unwrap();
+    rest(socket)
+}
+
+/// All that comes until the connection ends.
+pub(crate) fn rest(mut socket: impl Read) -> String {
+    let mut rest = Vec::new();
+    socket.read_to_end(&mut rest).unwrap();
+    String::from_utf8_lossy(&rest).into_owned()
+}
+
+/// A client of HTTP/2.
+pub(crate) fn client_of_http2(running: &Running) -> h2_client::Client<TcpStream> {
+    let socket = connect(running);
+    socket.set_nonblocking(true).unwrap();
+    h2_client::Client::new(socket)
 }
 
 pub(crate) fn connect(running: &Running) -> TcpStream {

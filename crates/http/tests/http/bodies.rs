@@ -34,9 +34,7 @@ fn status(socket: &mut TcpStream) -> String {
 }
 
 fn await_body_bytes(running: &Running, bytes: usize) {
-    while running.stats().body_bytes < bytes {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    running.until("they are there", |stats| stats.body_bytes >= bytes);
 }
 
 /// What was declared was taken, so that two silent connections kept everybody else out.

@@ -9,15 +9,12 @@ use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers, post, read_frame,
 };
 use crate::common::tls_client::{certificates, client_config, client_of};
-use crate::common::{Running, await_that, connect, gone, listener, start, start_at, start_with};
-use pellucid_account::{Phase, Record};
+use crate::common::{
+    Running, await_that, connect, gone, listener, request, rest, start, start_at, start_with,
+};
+use pellucid_account::Phase;
 use pellucid_http::{Ending, HALF_CLOSE_GRACE, Limits};
 use socket2::SockRef;
-
-fn request(path: &str, body: &str) -> String {
-    let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}")
-}
 
 fn await_gone(number: usize) {
     await_that(|| gone(number) > 0, || format!("client {number} is not known to be gone"));
@@ -34,19 +31,9 @@ fn reset(socket: &TcpStream) {
 /// Time that a client lets its response wait before it goes.
 const STALL: Duration = Duration::from_millis(300);
 
-/// The records of so many requests, in their order.
-fn records(running: &Running, count: usize) -> Vec<Record> {
-    let recent = || running.account.recent(600, 1_000).records;
-    await_that(|| recent().len() >= count, || format!("{} of {count}", recent().len()));
-    let mut records = recent();
-    assert_eq!(records.len(), count);
-    records.sort_by_key(|record| record.facts.request);
-    records
-}
-
 /// The only request so far ended like that, in a phase that lasted at least as long as the stall.
 fn assert_ended(running: &Running, ending: Ending, phase: Phase) {
-    let record = records(running, 1).remove(0);
+    let record = running.records(1).remove(0);
     assert_eq!(record.facts.outcome, 1 + ending as u8, "{ending:?}: {record:?}");
     let clock = running.account.clock();
     let total_ns = clock.nanoseconds(record.total_ticks());
@@ -74,7 +61,7 @@ fn a_response_that_its_client_leaves_ends_in_the_account_when_that_goes() {
         let running = start_at(listener, Limits::default(), None);
         let mut socket = connect(&running);
         SockRef::from(&socket).set_recv_buffer_size(4_096).unwrap();
-        socket.write_all(request(path, "").as_bytes()).unwrap();
+        socket.write_all(request(path, "", "").as_bytes()).unwrap();
         stall(&mut socket);
         if is_reset {
             reset(&socket);
@@ -113,14 +100,14 @@ fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
     await_in_flight(&running, 1);
     socket.write_all(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).unwrap();
     await_gone(5);
-    assert_eq!(records(&running, 1)[0].facts.outcome, 1 + Ending::ClientGone as u8);
+    assert_eq!(running.records(1)[0].facts.outcome, 1 + Ending::ClientGone as u8);
     let mut socket = connect(&running);
-    socket.write_all(request("/watched", "6").as_bytes()).unwrap();
+    socket.write_all(request("/watched", "", "6").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     reset(&socket);
     drop(socket);
     await_gone(6);
-    let ended = records(&running, 2);
+    let ended = running.records(2);
     assert_eq!(ended[1].facts.outcome, 1 + Ending::ClientGone as u8, "{ended:?}");
 }
 
@@ -133,7 +120,7 @@ fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
         let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
         match protocol {
             "h2" => socket.write_all(&[greeting(), ask].concat()).unwrap(),
-            _ => socket.write_all(request("/endless", "").as_bytes()).unwrap(),
+            _ => socket.write_all(request("/endless", "", "").as_bytes()).unwrap(),
         }
         assert_ended(&running, Ending::TimedOut, Phase::Encode);
     }
@@ -143,9 +130,9 @@ fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
 fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
     let running = start(Limits::default());
     let mut socket = connect(&running);
-    socket.write_all(request("/broken", "").as_bytes()).unwrap();
+    socket.write_all(request("/broken", "", "").as_bytes()).unwrap();
     socket.read_to_end(&mut Vec::new()).unwrap();
-    assert_eq!(records(&running, 1)[0].facts.outcome, 1 + Ending::Failed as u8);
+    assert_eq!(running.records(1)[0].facts.outcome, 1 + Ending::Failed as u8);
 }
 
 /// Only the end of the connection says to a client of HTTP/1.0 that a body is whole: one that broke
@@ -163,7 +150,7 @@ fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
 fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
     let mut running = start(Limits { stop: STALL, ..Limits::default() });
     let mut socket = connect(&running);
-    socket.write_all(request("/waiting", "").as_bytes()).unwrap();
+    socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     running.server.take().unwrap().stop().unwrap();
     assert_ended(&running, Ending::Cut, Phase::Encode);
@@ -174,23 +161,21 @@ fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
 fn a_client_that_resets_its_connection_is_gone_at_once() {
     let running = start(Limits::default());
     let mut socket = connect(&running);
-    socket.write_all(request("/watched", "0").as_bytes()).unwrap();
+    socket.write_all(request("/watched", "", "0").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     reset(&socket);
     let begun = Instant::now();
     drop(socket);
     await_gone(0);
     assert!(begun.elapsed() < HALF_CLOSE_GRACE, "a reset leaves no doubt");
-    running.until("nothing is left", |stats| {
-        stats.connections_open == 0 && stats.requests_in_flight == 0
-    });
+    running.until_nothing_is_left();
 }
 
 #[test]
 fn a_client_that_resets_its_connection_in_tls_is_gone() {
     let running = start_with(Limits::default(), Some(certificates("first")));
     let mut client = client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
-    client.write_all(request("/watched", "1").as_bytes()).unwrap();
+    client.write_all(request("/watched", "", "1").as_bytes()).unwrap();
     client.flush().unwrap();
     await_in_flight(&running, 1);
     reset(&client.sock);
@@ -204,10 +189,9 @@ fn a_client_that_sends_no_more_is_gone_after_a_while_and_answered_nevertheless()
     let running = start(Limits::default());
     let mut socket = connect(&running);
     let begun = Instant::now();
-    socket.write_all(request("/watched", "2").as_bytes()).unwrap();
+    socket.write_all(request("/watched", "", "2").as_bytes()).unwrap();
     socket.shutdown(Shutdown::Write).unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = rest(socket);
     assert!(answer.starts_with("HTTP/1.1 202 ") && answer.ends_with("\r\n\r\ngone"), "{answer}");
     assert!(begun.elapsed() >= HALF_CLOSE_GRACE, "{:?}", begun.elapsed());
 }
@@ -230,9 +214,7 @@ fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
     socket.shutdown(Shutdown::Write).unwrap();
     await_gone(4);
     while read_frame(&mut socket).is_some() {}
-    running.until("nothing is left", |stats| {
-        stats.connections_open == 0 && stats.requests_in_flight == 0
-    });
+    running.until_nothing_is_left();
 }
 
 /// A stream that had nothing to send kept its connection for ever.
@@ -240,13 +222,11 @@ fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
 fn a_stream_that_waits_ends_with_its_connection() {
     let running = start(Limits::default());
     let mut socket = connect(&running);
-    socket.write_all(request("/waiting", "").as_bytes()).unwrap();
+    socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     reset(&socket);
     drop(socket);
-    running.until("nothing is left", |stats| {
-        stats.connections_open == 0 && stats.requests_in_flight == 0
-    });
+    running.until_nothing_is_left();
 }
 
 /// It overtook what the client had not taken yet, which was lost; in TLS the process ended.
@@ -258,7 +238,7 @@ fn an_answer_from_elsewhere_waits_for_those_before_it() {
         let running = start_at(listener, Limits::default(), tls.then(|| certificates("first")));
         // More than the kernel takes, and less than the limit at which the second is not begun.
         let body = "x".repeat(240_000);
-        let text = request("/", &body) + &request("/later", "behind it");
+        let text = request("/", "", &body) + &request("/later", "", "behind it");
         let mut answer = Vec::new();
         let is_whole = |answer: &[u8]| answer.ends_with(b"\r\n\r\nbehind it");
         let mut take = |stream: &mut dyn Read| {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::common::tls_client::{Client, certificates, client_config, client_of};
-use crate::common::{Running, await_held, connect, release, start_single_with};
+use crate::common::{Running, await_held, connect, release, request, start_single_with};
 use pellucid_http::HANDSHAKES_PER_TURN_MAX;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
@@ -19,10 +19,7 @@ const WITHIN: usize = 9;
 
 /// Has a client that is connected ask the loop to wait at a gate.
 fn ask_to_hold(client: &mut Client, gate: usize) {
-    let body = gate.to_string();
-    let text =
-        format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    client.write_all(text.as_bytes()).unwrap();
+    client.write_all(request("/held", "", &gate.to_string()).as_bytes()).unwrap();
 }
 
 fn await_answer(client: &mut Client) {
@@ -65,13 +62,9 @@ fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
         await_answer(client);
     }
     let silent: Vec<TcpStream> = (0..CROWD).map(|_| connect(&running)).collect();
-    while running.stats().connections_open < CROWD + 2 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    running.until("all are there", |stats| stats.connections_open >= CROWD + 2);
     drop(silent);
-    while running.stats().connections_open > 2 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    running.until("they are gone", |stats| stats.connections_open <= 2);
     ask_to_hold(&mut holder, BEFORE);
     await_held(BEFORE);
     // While the loop stands still, the crowd comes, and then one who is connected asks.

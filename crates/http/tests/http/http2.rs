@@ -10,18 +10,14 @@ use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE,
     frame, greeting, headers, long_header, read_frame,
 };
-use crate::common::h2_client::Client;
-use crate::common::{Running, await_held, connect, release, start, start_single};
+use crate::common::{
+    Running, await_held, client_of_http2 as client, connect, release, start, start_single,
+};
 use pellucid_http::Limits;
 
 /// Codes of errors (RFC 9113, section 7).
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
-fn client(running: &Running) -> Client<TcpStream> {
-    let socket = connect(running);
-    socket.set_nonblocking(true).unwrap();
-    Client::new(socket)
-}
 
 /// The code of the GOAWAY that ends the connection.
 fn goaway(socket: &mut TcpStream) -> Option<u32> {
@@ -79,7 +75,7 @@ fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
         let found = phases.iter().find(|measured| measured.name == phase);
         assert!(found.is_some_and(|found| found.distribution.count > 0), "{phase} is missing");
     }
-    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+    assert_eq!(running.stats().body_bytes, 0);
 }
 
 #[test]
@@ -99,7 +95,7 @@ fn a_body_beyond_the_limit_is_refused_and_its_neighbours_are_not() {
     let statuses: Vec<_> =
         answers.iter().map(|answer| answer.as_ref().unwrap().0.status.as_u16()).collect();
     assert_eq!(statuses, [413, 200]);
-    assert_eq!(running.server.as_ref().unwrap().gauge().stats().body_bytes, 0);
+    assert_eq!(running.stats().body_bytes, 0);
 }
 
 #[test]
@@ -254,7 +250,7 @@ fn a_response_that_nobody_takes_is_given_up() {
         }
     }
     assert_eq!(taken, 65_535, "what the window allowed");
-    assert_eq!(running.server.as_ref().unwrap().gauge().stats().requests_in_flight, 0);
+    assert_eq!(running.stats().requests_in_flight, 0);
 }
 
 /// Where more waited for windows than a connection may hold, a window that opened was noticed last

@@ -2,12 +2,12 @@
 //! every request in flight.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::h2_client::Client;
-use crate::common::{PANICKED, Running, connect, start};
+use crate::common::{
+    PANICKED, Running, answers, client_of_http2 as client, connect, request, start,
+};
 use pellucid_http::Limits;
 
 /// Paths at which a request's code panics: on its event loop, on another thread, coming back.
@@ -16,31 +16,15 @@ const ANSWERED: [&str; 5] =
 
 /// All that comes on a connection until the server closes it, after one request.
 fn answer(running: &Running, path: &str) -> String {
-    let mut socket = connect(running);
-    let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    socket.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).unwrap();
-    text
+    answers(connect(running), request(path, "", ""))
 }
 
 /// Waits until no request is in flight: letters of those that are over may still be on the way.
 fn expect_none_in_flight(running: &Running) {
-    let begun = Instant::now();
-    let in_flight = || running.server.as_ref().unwrap().gauge().stats().requests_in_flight;
-    while in_flight() != 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{} in flight", in_flight());
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    running.until("none is in flight", |stats| stats.requests_in_flight == 0);
     // One that came late would count below zero.
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(in_flight(), 0);
-}
-
-fn client(running: &Running) -> Client<TcpStream> {
-    let socket = connect(running);
-    socket.set_nonblocking(true).unwrap();
-    Client::new(socket)
+    assert_eq!(running.stats().requests_in_flight, 0);
 }
 
 #[test]

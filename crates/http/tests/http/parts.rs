@@ -1,7 +1,6 @@
 //! What of a request's phases is cryptography and compression, as its record has it.
 
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
 
 use crate::common::h2_client;
 use crate::common::tls_client::{certificates, client_config_for, client_of};
@@ -37,22 +36,11 @@ fn read_until(client: &mut impl Read, end: &[u8], times: usize) {
 
 /// The records of so many requests, in their order; each part within its phase.
 fn records(running: &Running, count: usize) -> Vec<Record> {
-    let begun = Instant::now();
-    loop {
-        let mut records = running.account.recent(60, 1_000).records;
-        if records.len() >= count {
-            assert_eq!(records.len(), count);
-            records.sort_by_key(|record| record.facts.request);
-            for record in &records {
-                for part in TRANSPORT_PARTS {
-                    assert!(record.transport_ticks(part) <= record.phase_ticks(part.phase()));
-                }
-            }
-            return records;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} of {count}", records.len());
-        std::thread::sleep(Duration::from_millis(5));
+    let records = running.records(count);
+    for (record, part) in records.iter().flat_map(|record| TRANSPORT_PARTS.map(|of| (record, of))) {
+        assert!(record.transport_ticks(part) <= record.phase_ticks(part.phase()));
     }
+    records
 }
 
 /// Which parts a request had, in the order of [`TRANSPORT_PARTS`].
@@ -93,7 +81,7 @@ fn each_request_over_tls_has_its_own_cryptography() {
         assert!(Some(records[3].transport_ticks(part)) > least, "the large one");
     }
     // One after the other, they share nothing, and nothing is counted twice.
-    let tls = running.server.as_ref().unwrap().gauge().stats().tls;
+    let tls = running.stats().tls;
     assert!(sum_ns(&running, &records, Decrypt) <= tls.decrypt_ns + rounding_ns(tls.decrypt_ns));
     let encrypted_ns = sum_ns(&running, &records, Encrypt);
     assert!(encrypted_ns.abs_diff(tls.encrypt_ns) <= rounding_ns(tls.encrypt_ns));
@@ -160,7 +148,7 @@ fn what_is_compressed_says_how_long_it_took() {
     let compressed: Vec<bool> =
         records.iter().map(|record| record.transport_ticks(Compress) > 0).collect();
     assert_eq!(compressed, [true, true, false, false]);
-    let all_ns = running.server.as_ref().unwrap().gauge().stats().compression.compress_ns;
+    let all_ns = running.stats().compression.compress_ns;
     assert!(sum_ns(&running, &records, Compress).abs_diff(all_ns) <= rounding_ns(all_ns));
     assert!(records.iter().all(|record| !occurred(record)[0] && !occurred(record)[2]));
     let snapshot = running.account.snapshot(None);

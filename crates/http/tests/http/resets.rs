@@ -78,9 +78,7 @@ fn end_everywhere(tls: bool, protocol: &str) {
         watched.await_served();
     }
     watched.end();
-    running.until("nothing is left", |stats| {
-        stats.connections_open == 0 && stats.requests_in_flight == 0 && stats.body_bytes == 0
-    });
+    running.until_nothing_is_left();
 }
 
 #[test]

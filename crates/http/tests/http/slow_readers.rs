@@ -57,7 +57,7 @@ fn a_client_that_takes_a_response_in_morsels_is_cut_and_counted() {
         assert!(begun.elapsed() < PATIENCE, "it was never cut");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let stats = running.server.as_ref().unwrap().gauge().stats();
+    let stats = running.stats();
     assert_eq!(connections_cut(&stats.cuts), 1, "{:?}", stats.cuts);
     assert_eq!((stats.connections_open, stats.requests_in_flight), (0, 0));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::tls_client::{
     Client, certificates, client_config, client_config_for, client_of, file,
 };
-use crate::common::{Running, connect, start_with};
+use crate::common::{Running, answers, connect, request, start_with};
 use pellucid_http::{CertificateError, Certificates, Limits};
 
 fn start_tls(limits: Limits) -> Running {
@@ -20,18 +20,7 @@ fn client(running: &Running) -> Client {
 }
 
 fn post(path: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\
-         \r\n{body}"
-    )
-}
-
-fn answer(client: &mut Client, text: &str) -> String {
-    client.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    answer
+    request(path, "Connection: close\r\n", body)
 }
 
 #[test]
@@ -40,14 +29,14 @@ fn both_versions_serve_large_bodies_and_streams_whole() {
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let config = client_config("first", &[version]);
         let body = "0123456789".repeat(90_000);
-        let echo = answer(&mut client_of(&running, &config), &post("/", &body));
+        let echo = answers(client_of(&running, &config), post("/", &body));
         assert!(echo.ends_with(&body), "{version:?}");
-        let streamed = answer(&mut client_of(&running, &config), &post("/pieces", ""));
+        let streamed = answers(client_of(&running, &config), post("/pieces", ""));
         assert!(streamed.len() > 40 * 50_000 && streamed.ends_with("0\r\n\r\n"));
-        let later = answer(&mut client_of(&running, &config), &post("/later", "handed over"));
+        let later = answers(client_of(&running, &config), post("/later", "handed over"));
         assert!(later.ends_with("handed over"));
     }
-    let tls = running.server.as_ref().unwrap().gauge().stats().tls;
+    let tls = running.stats().tls;
     assert_eq!((tls.handshakes, tls.handshakes_failed), (6, 0));
     assert!(tls.handshake_ns > 0 && tls.decrypt_ns > 0 && tls.encrypt_ns > 0);
     assert!(tls.decrypted_bytes > 1_800_000 && tls.encrypted_bytes > 5_800_000);
@@ -59,8 +48,8 @@ fn a_slow_reader_of_a_stream_gets_all_of_it() {
     let mut client = client(&running);
     client.write_all(post("/pieces", "").as_bytes()).unwrap();
     client.flush().unwrap();
-    let mut beside = self::client(&running);
-    assert!(answer(&mut beside, &post("/", "beside it")).ends_with("beside it"));
+    let beside = self::client(&running);
+    assert!(answers(beside, post("/", "beside it")).ends_with("beside it"));
     let mut whole = String::new();
     client.read_to_string(&mut whole).unwrap();
     assert!(whole.len() > 40 * 50_000 && whole.ends_with("0\r\n\r\n"));
@@ -85,7 +74,7 @@ fn the_handshake_chooses_the_protocol() {
         assert_eq!(lengths, [5, 300_000, 40 * 50_000]);
     }
     let config = client_config_for("first", rustls::ALL_VERSIONS, &["http/1.1"]);
-    assert!(answer(&mut client_of(&running, &config), &post("/", "old")).ends_with("old"));
+    assert!(answers(client_of(&running, &config), post("/", "old")).ends_with("old"));
 }
 
 #[test]
@@ -107,7 +96,7 @@ fn who_never_ends_the_handshake_is_cut() {
     socket.write_all(&[22, 3, 1, 1, 0, 1, 0]).unwrap();
     let mut rest = Vec::new();
     assert_eq!(socket.read_to_end(&mut rest).unwrap(), 0, "closed without a word");
-    assert_eq!(running.server.as_ref().unwrap().gauge().stats().tls.handshakes_failed, 1);
+    assert_eq!(running.stats().tls.handshakes_failed, 1);
 }
 
 #[test]
@@ -141,14 +130,14 @@ fn a_new_pair_is_taken_while_connections_are_open_and_a_broken_one_is_not() {
     let mixed = certificates.reload();
     assert!(matches!(mixed, Err(CertificateError::Pair(_))), "certificate and key do not match");
     assert!(certificates.reload_if_changed().unwrap().is_err(), "it is tried again");
-    assert!(answer(&mut client(&running), &post("/", "old")).ends_with("old"));
+    assert!(answers(client(&running), post("/", "old")).ends_with("old"));
 
     install("second");
     certificates.reload_if_changed().unwrap().unwrap();
     assert!(certificates.reload_if_changed().is_none());
     let second = client_config("second", rustls::ALL_VERSIONS);
-    assert!(answer(&mut client_of(&running, &second), &post("/", "new")).ends_with("new"));
-    assert!(answer(open, &post("/", "still here")).ends_with("still here"));
+    assert!(answers(client_of(&running, &second), post("/", "new")).ends_with("new"));
+    assert!(answers(open, post("/", "still here")).ends_with("still here"));
     let mut distrusting = client(&running);
     let refused = distrusting.write_all(b"x").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidData, "the first authority signed the old pair");

@@ -4,15 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::common::{Running, await_held, connect, release, start_single};
+use crate::common::{Running, await_held, connect, release, request, start_single};
 
 /// More than are read before the first of them is answered.
 const CONNECTIONS: usize = 3 * pellucid_http::AHEAD_CONNECTIONS_MAX + 1;
-
-fn request(path: &str, headers: &str, body: &str) -> String {
-    let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
-}
 
 /// Has the only event loop held up at `gate`, and `send` called meanwhile: all that it sends is
 /// then found in one wake-up. Connections are known to the loop by then, and to speak HTTP/1.1.

@@ -4,26 +4,17 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::common::{Running, connect, start};
+use crate::common::{Running, answers, connect, request, rest, start};
 use pellucid_http::{Cut, Limits};
 use socket2::{Domain, Socket, Type};
 
 /// Sends all of `text`, and gives back all that comes until the server closes.
-fn exchange(running: &Running, text: &[u8]) -> String {
-    let mut socket = connect(running);
-    socket.write_all(text).unwrap();
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+fn exchange(running: &Running, text: impl AsRef<[u8]>) -> String {
+    answers(connect(running), text)
 }
 
 fn statuses(answer: &str) -> Vec<&str> {
     answer.match_indices("HTTP/1.1 ").map(|(at, _)| &answer[at + 9..at + 12]).collect()
-}
-
-fn request(path: &str, headers: &str, body: &str) -> String {
-    let length = body.len();
-    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
 }
 
 #[test]
@@ -36,7 +27,7 @@ fn pipelined_requests_are_answered_in_order_also_across_hand_overs() {
         request("/later", "", "four"),
         request("/", "Connection: close\r\n", "five"),
     ];
-    let answer = exchange(&running, text.concat().as_bytes());
+    let answer = exchange(&running, text.concat());
     assert_eq!(statuses(&answer), ["200", "202", "200", "202", "200"]);
     let places: Vec<_> =
         ["one", "two", "three", "four", "five"].iter().map(|body| answer.find(body)).collect();
@@ -56,9 +47,8 @@ fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
         std::thread::sleep(Duration::from_millis(5));
         socket.write_all(request("/", "", body).as_bytes()).unwrap();
     }
-    let mut answer = String::new();
     socket.shutdown(std::net::Shutdown::Write).unwrap();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = rest(socket);
     assert_eq!(statuses(&answer), ["202", "200", "200"], "{answer}");
 }
 
@@ -70,8 +60,7 @@ fn a_request_may_come_byte_by_byte() {
     for byte in request("/", "Connection: close\r\n", "slowly").as_bytes() {
         socket.write_all(&[*byte]).unwrap();
     }
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = rest(socket);
     assert!(answer.ends_with("\r\n\r\nslowly"), "{answer}");
 }
 
@@ -79,7 +68,7 @@ fn a_request_may_come_byte_by_byte() {
 fn large_bodies_and_chunked_ones_arrive_whole() {
     let running = start(Limits::default());
     let body = "x".repeat(900_000);
-    let answer = exchange(&running, request("/", "Connection: close\r\n", &body).as_bytes());
+    let answer = exchange(&running, request("/", "Connection: close\r\n", &body));
     assert!(answer.ends_with(&body));
     let chunked = format!(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -87,7 +76,7 @@ fn large_bodies_and_chunked_ones_arrive_whole() {
         body.len(),
         request("/", "Connection: close\r\n", "after")
     );
-    let answer = exchange(&running, chunked.as_bytes());
+    let answer = exchange(&running, chunked);
     assert_eq!(statuses(&answer), ["200", "200"]);
     assert!(answer.contains(&format!("\r\n\r\nabc{body}HTTP/1.1")) && answer.ends_with("after"));
 }
@@ -97,22 +86,21 @@ fn many_pipelined_requests_pass_the_limit_of_unsent_output() {
     let running = start(Limits::default());
     let body = "y".repeat(20_000);
     let text = request("/", "", &body).repeat(200) + &request("/", "Connection: close\r\n", "end");
-    let mut socket = connect(&running);
+    let socket = connect(&running);
     let mut writer = socket.try_clone().unwrap();
     let thread = std::thread::spawn(move || writer.write_all(text.as_bytes()).unwrap());
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap();
+    let answer = rest(socket);
     thread.join().unwrap();
-    assert_eq!(statuses(&String::from_utf8_lossy(&answer)).len(), 201);
+    assert_eq!(statuses(&answer).len(), 201);
 }
 
 #[test]
 fn streamed_bodies_are_chunked_and_a_broken_one_is_cut() {
     let running = start(Limits::default());
-    let whole = exchange(&running, request("/pieces", "Connection: close\r\n", "").as_bytes());
+    let whole = exchange(&running, request("/pieces", "Connection: close\r\n", ""));
     assert!(whole.contains("Transfer-Encoding: chunked") && whole.ends_with("0\r\n\r\n"));
     assert!(whole.len() > 40 * 50_000);
-    let broken = exchange(&running, request("/broken", "", "").as_bytes());
+    let broken = exchange(&running, request("/broken", "", ""));
     assert!(!broken.ends_with("0\r\n\r\n"), "the client must not take it for the whole");
     let old = exchange(&running, b"GET /pieces HTTP/1.0\r\n\r\n");
     assert!(old.contains("Connection: close") && !old.contains("chunked"));
@@ -125,14 +113,9 @@ fn a_stream_waits_for_its_reader_without_holding_memory() {
     let mut socket = connect(&running);
     socket.write_all(request("/pieces", "Connection: close\r\n", "").as_bytes()).unwrap();
     std::thread::sleep(Duration::from_millis(100));
-    let mut other = connect(&running);
-    other.write_all(request("/", "Connection: close\r\n", "beside it").as_bytes()).unwrap();
-    let mut answer = String::new();
-    other.read_to_string(&mut answer).unwrap();
+    let answer = exchange(&running, request("/", "Connection: close\r\n", "beside it"));
     assert!(answer.ends_with("beside it"));
-    let mut whole = Vec::new();
-    socket.read_to_end(&mut whole).unwrap();
-    assert!(whole.ends_with(b"0\r\n\r\n"));
+    assert!(rest(socket).ends_with("0\r\n\r\n"));
 }
 
 #[test]
@@ -153,7 +136,7 @@ fn what_cannot_be_trusted_is_refused_and_the_connection_closed() {
         (target.as_str(), "414"),
     ] {
         let both = format!("{text}{}", request("/", "", "never answered"));
-        let answer = exchange(&running, both.as_bytes());
+        let answer = exchange(&running, both);
         assert_eq!(statuses(&answer), [status], "{text:.80} got {answer}");
         assert!(answer.contains("Connection: close\r\n"));
     }
@@ -173,8 +156,7 @@ fn a_client_that_expects_to_be_asked_is_asked() {
     socket.read_exact(&mut asked).unwrap();
     assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
     socket.write_all(b"body").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = rest(socket);
     assert!(answer.ends_with("body"));
 }
 
@@ -197,7 +179,7 @@ fn slow_writers_and_idle_connections_are_cut() {
 fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
     let running = start(Limits { requests_in_flight: 0, ..Limits::default() });
     let text = request("/", "", "one") + &request("/", "Connection: close\r\n", "two");
-    let answer = exchange(&running, text.as_bytes());
+    let answer = exchange(&running, text);
     assert_eq!(statuses(&answer), ["503", "503"]);
     assert!(answer.contains("Retry-After: 1\r\n"));
 }
@@ -209,10 +191,8 @@ fn the_budget_for_bodies_bounds_them_all_together() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n";
     first.write_all(head.as_bytes()).unwrap();
     first.write_all("z".repeat(300_000).as_bytes()).unwrap();
-    while running.stats().body_bytes < 300_000 {
-        std::thread::yield_now();
-    }
-    let second = exchange(&running, (head.to_owned() + &"z".repeat(400_000)).as_bytes());
+    running.until("it is there", |stats| stats.body_bytes >= 300_000);
+    let second = exchange(&running, head.to_owned() + &"z".repeat(400_000));
     assert_eq!(statuses(&second), ["503"]);
     first.write_all("z".repeat(100_000).as_bytes()).unwrap();
     let mut answer = [0; 12];
@@ -253,9 +233,7 @@ fn connections_of_one_address_beyond_its_limit_are_closed() {
     elsewhere.connect(&running.address.into()).unwrap();
     assert!(is_served(&mut TcpStream::from(elsewhere)), "others have their places");
     drop(first);
-    while running.stats().connections_open > 2 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    running.until("one is closed", |stats| stats.connections_open <= 2);
     while !is_served(&mut connect(&running)) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -266,13 +244,9 @@ fn a_stop_lets_requests_in_flight_finish() {
     let mut running = start(Limits::default());
     let mut socket = connect(&running);
     socket.write_all(request("/later", "", "still answered").as_bytes()).unwrap();
-    let gauge = running.server.as_ref().unwrap().gauge();
-    while gauge.stats().requests_in_flight == 0 {
-        std::thread::yield_now();
-    }
+    running.until("it is in flight", |stats| stats.requests_in_flight > 0);
     running.server.take().unwrap().stop().unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = rest(socket);
     assert!(answer.ends_with("still answered"), "{answer}");
 }
 
@@ -283,7 +257,6 @@ fn a_client_that_goes_away_leaves_nothing_behind() {
         let mut socket = connect(&running);
         socket.write_all(request(path, "", "gone").as_bytes()).unwrap();
     }
-    running.until("nothing is there", |stats| {
-        stats.connections_ever == 3 && stats.connections_open == 0 && stats.requests_in_flight == 0
-    });
+    running.until("all have come", |stats| stats.connections_ever == 3);
+    running.until_nothing_is_left();
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::tls_client::{certificates, client_config, client_of};
-use crate::common::{Running, connect, start_at_both};
+use crate::common::{Running, answers, connect, request, start_at_both};
 use pellucid_http::{Cut, Limits};
 use tempfile::TempDir;
 
@@ -18,22 +18,6 @@ fn dial(path: &Path) -> UnixStream {
     let socket = UnixStream::connect(path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket
-}
-
-fn post(path: &str, headers: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n\
-         {body}"
-    )
-}
-
-/// All that comes back for these bytes until the connection ends, whatever carries it.
-fn answers(mut socket: impl Read + Write, sent: &str) -> String {
-    socket.write_all(sent.as_bytes()).unwrap();
-    let mut answers = String::new();
-    socket.read_to_string(&mut answers).unwrap();
-    answers
 }
 
 fn start(folder: &TempDir, limits: Limits) -> Running {
@@ -47,20 +31,19 @@ fn requests_are_answered_as_over_tcp() {
     let path = folder.path().join("socket");
     let large = "0123456789".repeat(90_000);
     let sent = [
-        post("/", "", "one"),
-        post("/later", "", "two"),
-        post("/", "", &large),
-        post("/pieces", "Connection: close\r\n", ""),
+        request("/", "", "one"),
+        request("/later", "", "two"),
+        request("/", "", &large),
+        request("/pieces", "Connection: close\r\n", ""),
     ];
-    for answers in
-        [answers(dial(&path), &sent.concat()), answers(connect(&running), &sent.concat())]
+    for answers in [answers(dial(&path), sent.concat()), answers(connect(&running), sent.concat())]
     {
         assert!(answers.contains("\r\n\r\none") && answers.contains("\r\n\r\ntwo"));
         assert!(answers.contains(&large) && answers.len() > large.len() + PIECES_BYTES);
         assert!(answers.ends_with("0\r\n\r\n"));
     }
     let mut socket = dial(&path);
-    socket.write_all(post("/later", "", "half closed").as_bytes()).unwrap();
+    socket.write_all(request("/later", "", "half closed").as_bytes()).unwrap();
     socket.shutdown(Shutdown::Write).unwrap();
     assert!(answers(socket, "").ends_with("half closed"), "who ends first still has its answer");
 }
@@ -83,7 +66,7 @@ fn a_listener_with_tls_speaks_it_over_tcp_alone() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("socket");
     let running = start_at_both(&path, Limits::default(), Some(certificates("first")));
-    let sent = post("/", "Connection: close\r\n", "as it is");
+    let sent = request("/", "Connection: close\r\n", "as it is");
     assert!(answers(dial(&path), &sent).ends_with("as it is"));
     assert!(answers(connect(&running), &sent).contains("use https://"));
     let config = client_config("first", rustls::ALL_VERSIONS);
@@ -95,9 +78,9 @@ fn connections_are_bounded_apart_from_those_of_tcp() {
     let folder = TempDir::new().unwrap();
     let running = start(&folder, Limits { connections_of_loopback: 1, ..Limits::default() });
     let path = folder.path().join("socket");
-    let sent = post("/", "Connection: close\r\n", "x");
+    let sent = request("/", "Connection: close\r\n", "x");
     let mut held = dial(&path);
-    held.write_all(post("/", "", "x").as_bytes()).unwrap();
+    held.write_all(request("/", "", "x").as_bytes()).unwrap();
     held.read_exact(&mut [0; 12]).unwrap();
     // One that is closed may be reset before it is written to.
     let mut refused = dial(&path);
@@ -115,7 +98,7 @@ fn a_client_that_is_gone_is_forgotten() {
     let running = start(&folder, Limits::default());
     let path = folder.path().join("socket");
     for target in ["/", "/pieces", "/waiting", "/later"] {
-        dial(&path).write_all(post(target, "", "x").as_bytes()).unwrap();
+        dial(&path).write_all(request(target, "", "x").as_bytes()).unwrap();
     }
     dial(&path).write_all(b"POST / HTTP/1.1\r\nHost: loc").unwrap();
     running.until("nobody is left", |stats| stats.connections_ever == 5);
