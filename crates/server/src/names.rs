@@ -8,77 +8,91 @@ use pellucid_store::Store;
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
 
-/// A kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Operation {
-    EntityGet = 0,
-    EntityHead = 1,
-    EntityPut = 2,
-    EntityDelete = 3,
-    EntityRange = 4,
-    EntityBatch = 5,
-    Status = 6,
-    Admin = 7,
-    /// A path or method that the server does not have.
-    Unknown = 8,
-    /// A request that the transport refused before it was understood.
-    Refused = 9,
-    /// The server's version: `/_api/version`.
-    Version = 10,
-    DocumentRead = 11,
-    DocumentWrite = 12,
-    /// Several documents in an array.
-    DocumentArray = 13,
-    Import = 14,
-    /// A query, or a question about one.
-    Query = 15,
-    /// A further batch of a query's result.
-    Cursor = 16,
-    /// Databases, collections and indexes.
-    Catalogue = 17,
-    /// Users and log-ins.
-    Access = 18,
-    /// The document API's pages about the server, and refusals of what it lacks.
-    About = 19,
-    /// Requests for keys of other nodes of a cluster, as their entry nodes see them.
-    EntityGetForwarded = 20,
-    EntityHeadForwarded = 21,
-    EntityPutForwarded = 22,
-    EntityDeleteForwarded = 23,
-    EntityBatchForwarded = 24,
-    /// Requests that other nodes forward, as the owner sees them.
-    PeerGet = 25,
-    PeerHead = 26,
-    PeerPut = 27,
-    PeerDelete = 28,
-    PeerBatch = 29,
-    PeerRange = 30,
-    EntityMultiGet = 31,
-    /// The writes of entities or of a collection in their order: as long as the client follows.
-    Changes = 32,
+/// Defines kinds, numbered from zero on, and the list of their names.
+macro_rules! named {
+    ($(#[$about:meta])* $kind:ident, $names:ident {
+        $($(#[$each_about:meta])* $each:ident = $name:literal,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum $kind { $($(#[$each_about])* $each,)* }
+
+        const $names: &[&str] = &[$($name),*];
+    };
 }
 
-/// The end of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Outcome {
-    Ok = 0,
-    Missing = 1,
-    NotModified = 2,
-    PreconditionFailed = 3,
-    /// The client's fault: any other status from 400 on.
-    Rejected = 4,
-    /// Ours: a status from 500 on.
-    Failed = 5,
-    /// Refused because too much was under way.
-    Overloaded = 6,
-    /// The client was gone before it had its response.
-    ClientGone = 7,
-    /// The server has cut the connection, or the stream, before the response was out.
-    Cut = 8,
-    /// The request did not come in, or its response did not get out, within its time.
-    TimedOut = 9,
+named! {
+    /// A kind of request.
+    Operation, OPERATIONS {
+        EntityGet = "entity_get",
+        EntityHead = "entity_head",
+        EntityPut = "entity_put",
+        EntityDelete = "entity_delete",
+        EntityRange = "entity_range",
+        EntityBatch = "entity_batch",
+        Status = "status",
+        Admin = "admin",
+        /// A path or method that the server does not have.
+        Unknown = "unknown",
+        /// A request that the transport refused before it was understood.
+        Refused = "refused",
+        /// The server's version: `/_api/version`.
+        Version = "version",
+        DocumentRead = "document_read",
+        DocumentWrite = "document_write",
+        /// Several documents in an array.
+        DocumentArray = "document_array",
+        Import = "import",
+        /// A query, or a question about one.
+        Query = "query",
+        /// A further batch of a query's result.
+        Cursor = "cursor",
+        /// Databases, collections and indexes.
+        Catalogue = "catalogue",
+        /// Users and log-ins.
+        Access = "access",
+        /// The document API's pages about the server, and refusals of what it lacks.
+        About = "about",
+        /// Requests for keys of other nodes of a cluster, as their entry nodes see them.
+        EntityGetForwarded = "entity_get_forwarded",
+        EntityHeadForwarded = "entity_head_forwarded",
+        EntityPutForwarded = "entity_put_forwarded",
+        EntityDeleteForwarded = "entity_delete_forwarded",
+        EntityBatchForwarded = "entity_batch_forwarded",
+        /// Requests that other nodes forward, as the owner sees them.
+        PeerGet = "peer_get",
+        PeerHead = "peer_head",
+        PeerPut = "peer_put",
+        PeerDelete = "peer_delete",
+        PeerBatch = "peer_batch",
+        PeerRange = "peer_range",
+        EntityMultiGet = "entity_multi_get",
+        /// The writes of entities or of a collection in their order: as long as the client follows.
+        Changes = "changes",
+    }
+}
+
+named! {
+    /// The end of a request.
+    Outcome, OUTCOMES {
+        Ok = "ok",
+        Missing = "missing",
+        NotModified = "not_modified",
+        PreconditionFailed = "precondition_failed",
+        /// The client's fault: any other status from 400 on.
+        Rejected = "rejected",
+        /// Ours: a status from 500 on.
+        Failed = "failed",
+        /// Refused because too much was under way.
+        Overloaded = "overloaded",
+        /// The client was gone before it had its response.
+        ClientGone = "client_gone",
+        /// The server has cut the connection, or the stream, before the response was out.
+        Cut = "cut",
+        /// The request did not come in, or its response did not get out, within its time.
+        TimedOut = "timed_out",
+    }
 }
 
 /// Refuses an unknown name of an operation.
@@ -90,53 +104,8 @@ pub(crate) fn check_operation(name: &str) -> Result<(), String> {
 }
 
 pub(crate) const NAMES: Names = Names {
-    operations: &[
-        "entity_get",
-        "entity_head",
-        "entity_put",
-        "entity_delete",
-        "entity_range",
-        "entity_batch",
-        "status",
-        "admin",
-        "unknown",
-        "refused",
-        "version",
-        "document_read",
-        "document_write",
-        "document_array",
-        "import",
-        "query",
-        "cursor",
-        "catalogue",
-        "access",
-        "about",
-        "entity_get_forwarded",
-        "entity_head_forwarded",
-        "entity_put_forwarded",
-        "entity_delete_forwarded",
-        "entity_batch_forwarded",
-        "peer_get",
-        "peer_head",
-        "peer_put",
-        "peer_delete",
-        "peer_batch",
-        "peer_range",
-        "entity_multi_get",
-        "changes",
-    ],
-    outcomes: &[
-        "ok",
-        "missing",
-        "not_modified",
-        "precondition_failed",
-        "rejected",
-        "failed",
-        "overloaded",
-        "client_gone",
-        "cut",
-        "timed_out",
-    ],
+    operations: OPERATIONS,
+    outcomes: OUTCOMES,
     parts: &pellucid_embedded::parts::NAMES,
     other_parts: &[
         (Operation::Query as u8, &QUERY_PARTS),

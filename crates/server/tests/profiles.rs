@@ -175,13 +175,13 @@ fn go_reads_every_profile() {
     set_allocation_sampling(0);
 }
 
-/// The sum of folded stacks, and of those of which `is_of` is true.
 /// True for work that a loop does for the account in the midst of a request, if the thread that
 /// should do it is late: the request's labels are still there.
 fn is_of_account(stack: &str) -> bool {
     stack.starts_with("job account;")
 }
 
+/// The sum of folded stacks, and of those of which `is_of` is true.
 fn sums(folded: &str, is_of: impl Fn(&str) -> bool) -> (f64, f64) {
     let amounts = folded.lines().map(|line| {
         let (stack, amount) = line.rsplit_once(' ').unwrap();

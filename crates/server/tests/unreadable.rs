@@ -33,7 +33,6 @@ fn cut(path: &Path, length: u64) {
 }
 
 /// Sends all requests, and says how many were answered with 200 and how many with 500. What an
-/// Sends all requests, and says how many were answered with 200 and how many with 500. What an
 /// error says names one of `paths`.
 fn ask(client: &mut Client, method: &str, paths: &[&Path]) -> (u32, u32) {
     let (mut there, mut refused) = (0, 0);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pellucid_server::Accounting;
 
 use crate::Failure;
 use crate::demo::requests::Kind;
@@ -47,7 +48,7 @@ pub(crate) struct DemoArguments {
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// The detail of the server's account.
-    #[arg(long, default_value_t = AccountingKind::Full)]
+    #[arg(long, value_enum, default_value_t = AccountingKind::Full)]
     accounting: AccountingKind,
     /// The file to write the report to.
     #[arg(long, default_value = "report.html")]
@@ -88,8 +89,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir();
     let temporary = temporary.map_err(Failure::work)?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
-    let accounting = arguments.accounting.to_string();
-    let flags = ["--accounting", accounting.as_str()];
+    let flags = ["--accounting", Accounting::from(arguments.accounting).name()];
     let server = ServerProcess::start(data, &flags)?;
     let mut peak_bytes = 0;
     print_line!("A server is up at {}.", server.url("/"));

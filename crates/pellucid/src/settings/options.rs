@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pellucid_engine::DEAD_SHARES;
-use pellucid_server::access::{Authentication, Secret};
+use pellucid_server::access::Secret;
 use pellucid_server::{
-    Accounting, Acknowledgement, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
-    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HEADERS_MAX, HandOver,
-    NodeList, NodeUrl, ServerOptions, TlsFiles, TopologyError,
+    Accounting, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
+    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HEADERS_MAX, NodeList,
+    NodeUrl, ServerOptions, TlsFiles, TopologyError,
 };
 
 use crate::Failure;
@@ -106,21 +106,9 @@ impl Settings {
         if options.threads == 0 {
             return Err(Failure::usage("--threads is at least 1"));
         }
-        options.acknowledgement = match self.sync {
-            Some(Sync::Memory) => Acknowledgement::Memory,
-            Some(Sync::Os) | None => Acknowledgement::Os,
-            Some(Sync::Disk) => Acknowledgement::Disk,
-        };
-        options.accounting = match self.accounting {
-            Some(AccountingKind::Off) => Accounting::Off,
-            Some(AccountingKind::Ring) => Accounting::Ring,
-            Some(AccountingKind::Full) | None => Accounting::Full,
-        };
-        options.embedded.hand_over = match self.hand_over {
-            Some(HandOverKind::Auto) | None => HandOver::Auto,
-            Some(HandOverKind::Always) => HandOver::Always,
-            Some(HandOverKind::Never) => HandOver::Never,
-        };
+        options.acknowledgement = self.sync.map_or(options.acknowledgement, Into::into);
+        options.accounting = self.accounting.map_or(options.accounting, Into::into);
+        options.embedded.hand_over = self.hand_over.map_or(options.embedded.hand_over, Into::into);
         options.profile_hertz = self.profile_hertz.unwrap_or(options.profile_hertz);
         let sample_bytes = self.profile_bytes.map_or(pellucid_profile::SAMPLE_BYTES, |size| size.0);
         pellucid_profile::set_allocation_sampling(sample_bytes);
@@ -152,11 +140,7 @@ impl Settings {
                  --listen an address and port as well",
             ));
         }
-        options.authentication = match self.authentication {
-            Some(AuthenticationKind::Auto) | None => Authentication::Auto,
-            Some(AuthenticationKind::On) => Authentication::On,
-            Some(AuthenticationKind::Off) => Authentication::Off,
-        };
+        options.authentication = self.authentication.map_or(options.authentication, Into::into);
         options.jwt_secret = self.jwt_secret_file.as_deref().map(read_secret).transpose()?;
         options.exposure = Exposure {
             without_tls: self.insecure_no_tls.unwrap_or(false),
@@ -222,12 +206,10 @@ impl Settings {
         limits.compressed_from_bytes =
             self.compress_from.map_or(limits.compressed_from_bytes, bytes);
         limits.set_connections(self.connections_max.unwrap_or(limits.connections));
-        if let Some(connections) = self.connections_per_address_max {
-            limits.connections_per_address = connections;
-        }
-        if let Some(connections) = self.connections_of_loopback_max {
-            limits.connections_of_loopback = connections;
-        }
+        limits.connections_per_address =
+            self.connections_per_address_max.unwrap_or(limits.connections_per_address);
+        limits.connections_of_loopback =
+            self.connections_of_loopback_max.unwrap_or(limits.connections_of_loopback);
         limits.requests_in_flight =
             self.requests_in_flight_max.unwrap_or(limits.requests_in_flight);
         let largest_body = options.batch_bytes_max.max(options.embedded.value_bytes_max);
@@ -249,13 +231,11 @@ impl Settings {
     /// The settings of the document API.
     fn set_documents(&self, options: &mut ServerOptions) -> Result<(), Failure> {
         let documents = &mut options.documents;
-        if let Some(from) = self.compress_documents_from {
-            documents.compressed_from_bytes = usize::try_from(from.0).unwrap_or(usize::MAX);
-        }
-        if let Some(longest) = self.query_runtime_max {
-            documents.query_runtime_max = longest.0;
-        }
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        documents.compressed_from_bytes =
+            self.compress_documents_from.map_or(documents.compressed_from_bytes, bytes);
+        documents.query_runtime_max =
+            self.query_runtime_max.map_or(documents.query_runtime_max, |span| span.0);
         documents.query_memory_max =
             self.query_memory_max.map_or(documents.query_memory_max, bytes);
         options.request_memory = self.request_memory.map_or(options.request_memory, bytes);

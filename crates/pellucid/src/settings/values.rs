@@ -10,77 +10,52 @@ use pellucid_server::ListenAddress;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The store below.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum EngineKind {
-    Embedded,
-    Rocksdb,
-    Cql,
+/// Defines a setting that is one of some words, and what each is to the server.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($word:ident),* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
+        #[serde(rename_all = "kebab-case")]
+        pub(crate) enum $name { $($word),* }
+    };
+    ($(#[$about:meta])* $name:ident { $($word:ident),* } => $of:ty) => {
+        words!($(#[$about])* $name { $($word),* });
+
+        impl From<$name> for $of {
+            fn from(word: $name) -> $of {
+                match word { $($name::$word => Self::$word),* }
+            }
+        }
+    };
 }
 
-/// The failure that an acknowledged write survives.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Sync {
-    Memory,
-    Os,
-    Disk,
+words! {
+    /// The store below.
+    EngineKind { Embedded, Rocksdb, Cql }
 }
-
-/// The requests that leave their event loop.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum HandOverKind {
-    Auto,
-    Always,
-    Never,
+words! {
+    /// The failure that an acknowledged write survives.
+    Sync { Memory, Os, Disk } => pellucid_server::Acknowledgement
 }
-
-/// True if requests need credentials.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum AuthenticationKind {
-    Auto,
-    On,
-    Off,
+words! {
+    /// The requests that leave their event loop.
+    HandOverKind { Auto, Always, Never } => pellucid_server::HandOver
 }
-
-/// Least level of what is logged.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
+words! {
+    /// True if requests need credentials.
+    AuthenticationKind { Auto, On, Off } => pellucid_server::access::Authentication
 }
-
-/// Form of the log.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
+words! {
+    /// Least level of what is logged.
+    LogLevel { Error, Warn, Info, Debug }
 }
-
-/// The detail of the account.
-#[derive(Clone, Copy, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum AccountingKind {
-    Off,
-    Ring,
-    Full,
+words! {
+    /// Form of the log.
+    LogFormat { Text, Json }
 }
-
-impl fmt::Display for AccountingKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            AccountingKind::Off => "off",
-            AccountingKind::Ring => "ring",
-            AccountingKind::Full => "full",
-        })
-    }
+words! {
+    /// The detail of the account.
+    AccountingKind { Off, Ring, Full } => pellucid_server::Accounting
 }
 
 /// Bytes, as `64M` or a plain number.

@@ -4,21 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Serving, entity, finish, pellucid, run, text};
+use crate::common::{Serving, done, entity, failed, fails, finish, json_of, pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The place of the format version in the header of a file of the store (docs/format.md).
 const VERSION_OFFSET: usize = 8;
-
-/// Runs to the end; a failure says on stderr alone what to do.
-fn fails(arguments: &[&str], code: i32, what: &str) {
-    let output = run(arguments);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-    assert!(errors.contains(what), "{arguments:?}: {errors}");
-    assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
-}
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
@@ -61,9 +52,7 @@ fn a_server_without_flags_says_where_its_store_is() {
     assert!(text(&printed.stdout).contains("data = \"/some/folder/pellucid\""));
     let mut homeless = pellucid(&["serve"]);
     homeless.env_remove("HOME").env_remove("XDG_DATA_HOME");
-    let homeless = finish(homeless);
-    assert_eq!(homeless.status.code(), Some(2));
-    assert!(text(&homeless.stderr).contains("--data"));
+    failed(&finish(homeless), 2, "--data");
 }
 
 #[test]
@@ -105,16 +94,12 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
         let script = format!("ulimit {limit} && exec \"$@\"");
         let program = env!("CARGO_BIN_EXE_pellucid");
         scarce.args(["-c", &script, "sh", program]).args(serve(data));
-        let output = finish(scarce);
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{errors}");
-        assert!(errors.contains(cure), "{errors}");
+        failed(&finish(scarce), 1, cure);
     }
     let mut scarce = Command::new("/bin/sh");
     let program = env!("CARGO_BIN_EXE_pellucid");
     scarce.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh", program, "man", data]);
-    let output = finish(scarce);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    failed(&finish(scarce), 1, "");
     Serving::start(Path::new(data), &[]).stop();
 }
 
@@ -228,15 +213,12 @@ fn help_has_an_example_and_ends_with_0() {
     for command in
         ["serve", "get", "put", "delete", "scan", "query", "doctor", "load", "demo", "compare"]
     {
-        let output = run(&[command, "--help"]);
-        assert_eq!(output.status.code(), Some(0));
         let example = format!("Example: pellucid {command}");
-        assert!(text(&output.stdout).contains(&example), "{command}");
+        assert!(done(&run(&[command, "--help"])).contains(&example), "{command}");
     }
-    assert_eq!(run(&["--help"]).status.code(), Some(0));
+    done(&run(&["--help"]));
     let version = run(&["--version"]);
-    assert_eq!(version.status.code(), Some(0));
-    assert_eq!(text(&version.stdout), format!("pellucid {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(done(&version), format!("pellucid {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -334,7 +316,7 @@ fn sigint_ends_the_server_as_sigterm_does() {
 }
 
 fn load(server: &Serving, arguments: &[&str], path: &str) -> Output {
-    let url = format!("http://{}{path}", server.address);
+    let url = server.url() + path;
     run(&[&["load", "-t", "1", "-c", "4", "-d", "1s"], arguments, &[&url]].concat())
 }
 
@@ -343,10 +325,8 @@ fn load_prints_the_tables_of_wrk_and_wrk2_or_json() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
     let paced = load(&server, &["-R", "400", "-L"], "/v0/status");
-    assert_eq!(paced.status.code(), Some(0), "{}", text(&paced.stderr));
-    let lines: Vec<&str> = text(&paced.stdout).lines().collect();
-    let url = format!("http://{}/v0/status", server.address);
-    assert_eq!(lines[0], format!("Running 1s test @ {url}"));
+    let lines: Vec<&str> = done(&paced).lines().collect();
+    assert_eq!(lines[0], format!("Running 1s test @ {}/v0/status", server.url()));
     assert_eq!(lines[1], "  1 threads and 4 connections");
     for beginning in [
         "  Thread Stats   Avg      Stdev     Max   +/- Stdev",
@@ -365,11 +345,9 @@ fn load_prints_the_tables_of_wrk_and_wrk2_or_json() {
         assert!(found, "{beginning:?} in {}", text(&paced.stdout));
     }
     let free = load(&server, &[], "/v0/status");
-    assert_eq!(free.status.code(), Some(0));
-    assert!(text(&free.stdout).contains(" requests in "));
-    assert!(!text(&free.stdout).contains("Detailed Percentile"));
-    let json = load(&server, &["-R", "400", "--json"], "/v0/status");
-    let result: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(done(&free).contains(" requests in "));
+    assert!(!done(&free).contains("Detailed Percentile"));
+    let result = json_of(&load(&server, &["-R", "400", "--json"], "/v0/status"));
     assert_eq!(result["schema"], "pellucid.load.v1");
     assert_eq!(result["rate_per_second"], 400);
     assert!(result["requests"].as_u64().unwrap() > 100);

@@ -27,7 +27,7 @@ fn prints_what_the_page_says(language: &str, file: &str, command: &[&str]) {
 fn assert_prints(language: &str, mut command: Command) {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
-    command.env("PELLUCID_URL", format!("http://{}", server.address));
+    command.env("PELLUCID_URL", server.url());
     let output = finish(command);
     assert_eq!(text(&output.stdout), block("text"), "{language}: {}", text(&output.stderr));
     assert!(output.status.success(), "{language}: {}", text(&output.stderr));

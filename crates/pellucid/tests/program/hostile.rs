@@ -4,22 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::common::{Serving, entity};
+use crate::common::client::{Client, PATIENCE};
+use crate::common::{Serving, entity, until_closed};
 use tempfile::TempDir;
 
-/// How long a test waits for the server to cut a connection.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a connection still gets until the server ends it.
-fn until_the_end(socket: &mut TcpStream) -> Vec<u8> {
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut bytes = Vec::new();
-    match socket.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
-        Err(error) => panic!("the server does not cut the connection: {error}"),
-    }
-    bytes
+fn connections_open(client: &mut Client) -> f64 {
+    client.figure("pellucid_connections_open")
 }
 
 /// Slowloris: heads and bodies that come a byte at a time, and responses that nobody reads.
@@ -31,6 +21,7 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
     assert_eq!(good.put(&entity("big"), vec![7; 32 << 20]).status, 201);
     let connect = |begin: &[u8]| {
         let mut socket = TcpStream::connect(server.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.write_all(begin).unwrap();
         socket
     };
@@ -49,7 +40,7 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
         std::thread::sleep(Duration::from_millis(50));
     }
     for socket in heads.iter_mut().chain(&mut bodies) {
-        let answer = until_the_end(socket);
+        let answer = until_closed(socket);
         // Where the client's last byte came after the end, the system may have dropped the answer.
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
     }
@@ -62,16 +53,10 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
         std::thread::sleep(Duration::from_millis(20));
     }
     for socket in &mut readers {
-        assert!(until_the_end(socket).len() < 32 << 20, "what was cut is not whole");
+        assert!(until_closed(socket).len() < 32 << 20, "what was cut is not whole");
     }
     assert_eq!(good.get(&entity("slow")).status, 404, "half a body is no value");
     server.stop();
-}
-
-fn connections_open(client: &mut crate::common::Client) -> f64 {
-    let page = client.get("/metrics");
-    let line = page.text().lines().find_map(|line| line.strip_prefix("pellucid_connections_open "));
-    line.unwrap().parse().unwrap()
 }
 
 /// Connections that do nothing: what each costs is a few KiB, and not a thread or a buffer.
@@ -87,7 +72,7 @@ fn ten_thousand_idle_connections_cost_little() {
     let server = Serving::start(folder.path(), &[]);
     let mut good = server.client();
     assert_eq!(good.put(&entity("a"), "1").status, 201);
-    let before = anonymous_bytes(&mut good);
+    let before = good.figure("pellucid_anonymous_memory_bytes");
     let mut idle = Vec::with_capacity(count);
     for _ in 0..count {
         let mut socket = TcpStream::connect(server.address).unwrap();
@@ -96,7 +81,7 @@ fn ten_thousand_idle_connections_cost_little() {
         assert!(socket.read(&mut answer).unwrap() > 0, "each was served once");
         idle.push(socket);
     }
-    let each = (anonymous_bytes(&mut good) - before) / count as f64;
+    let each = (good.figure("pellucid_anonymous_memory_bytes") - before) / count as f64;
     assert!(each < 4_096.0, "an idle connection takes {each:.0} bytes");
     assert_eq!(good.get(&entity("a")).text(), "1");
     assert_eq!(connections_open(&mut good), 1.0 + count as f64);
@@ -105,10 +90,4 @@ fn ten_thousand_idle_connections_cost_little() {
         std::thread::yield_now();
     }
     server.stop();
-}
-
-fn anonymous_bytes(client: &mut crate::common::Client) -> f64 {
-    let page = client.get("/metrics");
-    let name = "pellucid_anonymous_memory_bytes ";
-    page.text().lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
 }

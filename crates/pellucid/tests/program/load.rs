@@ -4,32 +4,19 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{Serving, pellucid, run, text};
+use crate::common::{
+    Serving, done, failed, fails, json_of, pellucid, run, signal, spawn, text, wait_for,
+};
 use pellucid_clock::Clock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn fails(output: &Output, code: i32, word: &str) {
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{errors}");
-    assert!(errors.contains(word) && !errors.contains("panicked"), "{word}: {errors}");
-}
-
-fn json_of(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 fn url(server: &Serving) -> String {
-    format!("http://{}/v0/status", server.address)
+    server.url() + "/v0/status"
 }
 
 #[test]
@@ -38,26 +25,10 @@ fn a_run_ends_with_a_verdict_and_leaves_its_files() {
     let server = Serving::start(&folder.path().join("data"), &[]);
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, hgrm, hlog) = (file("r.html"), file("r.hgrm"), file("r.hlog"));
-    let output = run(&[
-        "load",
-        "-t",
-        "1",
-        "-c",
-        "4",
-        "-d",
-        "1s",
-        "-R",
-        "300",
-        "--html",
-        &html,
-        "--hgrm",
-        &hgrm,
-        "--hlog",
-        &hlog,
-        &url(&server),
-    ]);
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    let flags = ["load", "-t", "1", "-c", "4", "-d", "1s", "-R", "300"];
+    let files = ["--html", &html, "--hgrm", &hgrm, "--hlog", &hlog];
+    let output = run(&[&flags[..], &files, &[&url(&server)]].concat());
+    let shown = done(&output);
     assert!(shown.contains("  Verdict: "), "{shown}");
     let page = std::fs::read_to_string(&html).unwrap();
     for part in ["Verdict: ", "Heat map", "Errors and backlog", "Percentiles", "--html", "Kernel"] {
@@ -75,10 +46,10 @@ fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
     let server = Serving::start(folder.path(), &[]);
     let load =
         |flags: &[&str]| run(&[&["load", "-t", "1", "-d", "1s"], flags, &[&url(&server)]].concat());
-    fails(&load(&["--html", "/nowhere/r.html"]), 2, "/nowhere/r.html");
+    failed(&load(&["--html", "/nowhere/r.html"]), 2, "/nowhere/r.html");
     // A device that is always full.
     let full = load(&["--html", "/dev/full"]);
-    fails(&full, 1, "/dev/full");
+    failed(&full, 1, "/dev/full");
     assert!(text(&full.stdout).contains("Requests/sec"), "the figures are on the terminal");
     server.stop();
 }
@@ -90,9 +61,9 @@ fn objectives_decide_the_exit_code() {
     let load =
         |slo: &str| run(&["load", "-t", "1", "-d", "1s", "-R", "20", "--slo", slo, &url(&server)]);
     assert_eq!(load("p50=30s,errors=100%").status.code(), Some(0));
-    fails(&load("p50=1us"), 1, "the objective was missed: ");
-    fails(&load("p50"), 2, "p99=5ms");
-    fails(&run(&["load", "--find-max", &url(&server)]), 2, "--slo");
+    failed(&load("p50=1us"), 1, "the objective was missed: ");
+    failed(&load("p50"), 2, "p99=5ms");
+    fails(&["load", "--find-max", &url(&server)], 2, "--slo");
     server.stop();
 }
 
@@ -101,7 +72,7 @@ fn a_description_of_work_is_run_and_its_mistakes_are_told_with_their_line() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
     let file = folder.path().join("work.toml");
-    let root = format!("http://{}", server.address);
+    let root = server.url();
     // The one in the documentation is whole.
     let documented = include_str!("../../../../docs/load.md").split("```toml").nth(1).unwrap();
     let documented = documented.split("```").next().unwrap();
@@ -111,7 +82,7 @@ fn a_description_of_work_is_run_and_its_mistakes_are_told_with_their_line() {
     assert!(json_of(&output)["requests"].as_u64().unwrap() > 0);
     std::fs::write(&file, format!("shine = true{documented}")).unwrap();
     let broken = run(&["load", "--work", file.to_str().unwrap(), &root]);
-    fails(&broken, 2, "work.toml:1: unknown field");
+    failed(&broken, 2, "work.toml:1: unknown field");
     let work = "[load]\nthreads = 1\nconnections = 4\nrate = 200\nduration = '1s'\n\
         [keys]\ncount = 10\ndistribution = 'zipf'\n\
         [[operation]]\nname = 'write'\nmethod = 'PUT'\npath = '/v0/entity?id={key}'\n\
@@ -147,19 +118,15 @@ fn an_interrupt_keeps_the_results_so_far() {
     let (html, hgrm) = (file("r.html"), file("r.hgrm"));
     let files = ["--html", &html, "--hgrm", &hgrm];
     let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
+    let child = spawn(&mut command);
     // Ten connections have each had an answer when there are more than that.
-    while answered.load(Ordering::SeqCst) < 100 {
-        assert!(begun.elapsed() < PATIENCE, "no load comes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let id = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: a signal to a child that was not waited for reaches no other process.
-    unsafe { libc::kill(id, libc::SIGINT) };
+    wait_for(|| match answered.load(Ordering::SeqCst) {
+        few @ ..100 => Err(few),
+        _ => Ok(()),
+    });
+    signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    let shown = done(&output);
     assert!(shown.starts_with("Running 10m test"), "{shown}");
     for part in ["Requests/sec", "Stopped early", "Verdict"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -175,8 +142,7 @@ fn a_sweep_compares_numbers_of_connections() {
     let server = Serving::start(folder.path(), &[]);
     let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3", "--server-cores", "20"];
     let output = run(&[&arguments[..], &["-L", &url(&server)]].concat());
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = done(&output);
     assert!(shown.contains("Recommended: ") && shown.contains("wait p99"), "{shown}");
     for connections in [1, 3, 40] {
         assert!(shown.contains(&format!("\n{connections} connections:\n")), "{shown}");
@@ -262,15 +228,14 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     let after = result_of(&server, folder.path(), "b.json", "200");
     server.stop();
     let output = run(&["compare", &before, &after]);
-    let shown = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = done(&output);
     assert!(shown.contains("p99") && shown.contains("Throughput fell by"), "{shown}");
     let with = |bars: &str, more: &[&str]| {
         run(&[&["compare", &before, &after, "--fail-if", bars], more].concat())
     };
     assert_eq!(with("throughput<-99%,errors>90%", &[]).status.code(), Some(0));
-    fails(&with("throughput<-20%", &[]), 1, "throughput<-20%");
-    fails(&with("p99>10%", &[]), 2, "p99>+10%");
+    failed(&with("throughput<-20%", &[]), 1, "throughput<-20%");
+    failed(&with("p99>10%", &[]), 2, "p99>+10%");
     let json = with("throughput<-20%", &["--json"]);
     let compared: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(compared["schema"], "pellucid.compare.v1");
@@ -293,18 +258,15 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     halved["stopped_early"] = Value::Bool(true);
     std::fs::write(&other, halved.to_string()).unwrap();
     let halved = ["compare", &before, other.to_str().unwrap()];
-    let output = run(&halved);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("ended before its time (it was interrupted)"));
-    fails(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
-    fails(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
+    assert!(done(&run(&halved)).contains("ended before its time (it was interrupted)"));
+    failed(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
+    failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
     let bars = "p50>+1%,p95>+1%,p97.5>+1%,p99>+1%,mean>+1%";
-    let same = run(&["compare", &before, &before, "--fail-if", bars]);
-    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
-    fails(&run(&["compare", &before, "/nowhere.json"]), 2, "/nowhere.json");
+    done(&run(&["compare", &before, &before, "--fail-if", bars]));
+    fails(&["compare", &before, "/nowhere.json"], 2, "/nowhere.json");
     let nonsense = folder.path().join("n.json");
     std::fs::write(&nonsense, "{}").unwrap();
-    fails(&run(&["compare", &before, nonsense.to_str().unwrap()]), 2, "pellucid.load.v1");
+    fails(&["compare", &before, nonsense.to_str().unwrap()], 2, "pellucid.load.v1");
 }
 
 /// A sweep of which one number is lacking was compared as if it had been there.
@@ -328,13 +290,11 @@ fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
     };
     let (whole, half) = (sweep("whole.json", &[1, 10]), sweep("half.json", &[1]));
     let told = run(&["compare", &whole, &half]);
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).contains("10 connections\n  only in "), "{}", text(&told.stdout));
+    assert!(done(&told).contains("10 connections\n  only in "), "{}", done(&told));
     let json = json_of(&run(&["compare", &half, &whole, "--json"]));
     assert_eq!(json["only_in_one"][0]["name"], "10 connections");
-    fails(&run(&["compare", &whole, &half, "--fail-if", "p99>+10%"]), 1, "10 connections is only");
-    let same = run(&["compare", &whole, &whole, "--fail-if", "p99>+10%"]);
-    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
+    fails(&["compare", &whole, &half, "--fail-if", "p99>+10%"], 1, "10 connections is only");
+    done(&run(&["compare", &whole, &whole, "--fail-if", "p99>+10%"]));
 }
 
 /// Client and server are joined request by request: the steps of each way add up to the response
@@ -343,7 +303,7 @@ fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
 fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), &[]);
-    let url = format!("http://{}/v0/entity?id=1", server.address);
+    let url = server.url() + "/v0/entity?id=1";
     server.client().put("/v0/entity?id=1", b"value");
     let load = |more: &[&str]| {
         let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--around", "95"];
@@ -423,9 +383,9 @@ fn a_server_at_the_file_of_a_socket_is_loaded_as_one_at_a_port_is() {
         assert!(errors.all(|count| count == 0), "{way:?}: {}", result["errors"]);
         assert_eq!(result["url"], url);
     }
-    fails(&run(&["load", "--direct", &at]), 2, "over TCP");
+    fails(&["load", "--direct", &at], 2, "over TCP");
     server.stop();
-    fails(&run(&["load", "-d", "1s", &url]), 1, "unable to connect to unix:");
+    fails(&["load", "-d", "1s", &url], 1, "unable to connect to unix:");
 }
 
 #[test]
@@ -465,27 +425,27 @@ fn servers_that_do_not_answer_as_they_should_are_told_of() {
         run(&["load", "-t", "1", "-c", "2", "-d", "2s", "--timeout", timeout, url])
     };
     let load = |url: &str| load_within("60s", url);
-    fails(&load("http://127.0.0.1:1/"), 1, "unable to connect to 127.0.0.1:1");
+    failed(&load("http://127.0.0.1:1/"), 1, "unable to connect to 127.0.0.1:1");
     let silent = stubborn(|stream| {
         std::thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
-    fails(&load_within("200ms", &silent), 1, "no answer within the timeout");
+    failed(&load_within("200ms", &silent), 1, "no answer within the timeout");
     let resetting = stubborn(|mut stream| {
         let _ = stream.read(&mut [0; 10]);
     });
-    fails(&load(&resetting), 1, "no request was answered: read: ");
+    failed(&load(&resetting), 1, "no request was answered: read: ");
     let malformed = stubborn(|mut stream| {
         let _ = stream.read(&mut [0; 1_000]);
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
         std::thread::sleep(Duration::from_millis(100));
     });
-    fails(&load(&malformed), 1, "no HTTP/1 status line");
-    fails(&load("ftp://127.0.0.1/"), 2, "only http://, https:// and unix:");
+    failed(&load(&malformed), 1, "no HTTP/1 status line");
+    failed(&load("ftp://127.0.0.1/"), 2, "only http://, https:// and unix:");
     let rate = |rate: &str| run(&["load", "-R", rate, "http://127.0.0.1:1/"]);
-    fails(&rate("0"), 2, "at least 1 request per second");
-    fails(&rate("2G"), 2, "at most 1G requests per second");
-    fails(&rate("fast"), 2, "fast");
+    failed(&rate("0"), 2, "at least 1 request per second");
+    failed(&rate("2G"), 2, "at most 1G requests per second");
+    failed(&rate("fast"), 2, "fast");
 }
 
 #[test]
@@ -496,13 +456,13 @@ fn an_error_of_a_script_names_file_and_line() {
     std::fs::write(&script, "function request()\n  return wrk.format(nil, missing.path)\nend")
         .unwrap();
     let output = run(&["load", "-d", "1s", "-s", script.to_str().unwrap(), &url(&server)]);
-    fails(&output, 1, "broken.lua:2: attempt to index global 'missing'");
+    failed(&output, 1, "broken.lua:2: attempt to index global 'missing'");
     server.stop();
 }
 
 #[test]
 fn with_http2_and_an_untrusted_server_the_flags_are_told() {
-    fails(&run(&["load", "--streams", "5", "http://127.0.0.1:1/"]), 2, "--http2");
-    fails(&run(&["load", "--ca", "/nowhere.pem", "https://127.0.0.1:1/"]), 2, "/nowhere.pem");
-    fails(&run(&["load", "-s", "/nowhere.lua", "http://127.0.0.1:1/"]), 2, "/nowhere.lua");
+    fails(&["load", "--streams", "5", "http://127.0.0.1:1/"], 2, "--http2");
+    fails(&["load", "--ca", "/nowhere.pem", "https://127.0.0.1:1/"], 2, "/nowhere.pem");
+    fails(&["load", "-s", "/nowhere.lua", "http://127.0.0.1:1/"], 2, "/nowhere.lua");
 }

@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::common::{pellucid, run, text};
-use crate::nodes::{Nodes, PATIENCE};
+use crate::common::{failed, fails, json_of, pellucid, run, signal, spawn, text, wait_for};
+use crate::nodes::Nodes;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -28,24 +26,6 @@ fn script(folder: &TempDir) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn url(nodes: &Nodes) -> String {
-    format!("http://{}", nodes.nodes[0].address)
-}
-
-fn json_of(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn fails(output: &Output, code: i32, words: &[&str]) {
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{errors}");
-    assert!(!errors.contains("panicked"), "{errors}");
-    for word in words {
-        assert!(errors.contains(word), "{word}: {errors}");
-    }
-}
-
 /// Requests that a node has asked others for.
 fn forwarded(nodes: &Nodes) -> u64 {
     let of = |node: usize| -> u64 {
@@ -64,7 +44,7 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
     for rate in [&[][..], &["-R", "400"]] {
         let flags = ["load", "--direct", "-t", "1", "-c", "6", "-d", "2s", "--json", "-s", &script];
         let file = ["--html", html.to_str().unwrap()];
-        let document = json_of(&run(&[&flags[..], rate, &file, &[&url(&nodes)]].concat()));
+        let document = json_of(&run(&[&flags[..], rate, &file, &[&nodes.url(0)]].concat()));
         let direct = &document["direct"];
         let sent = direct["nodes"].as_array().unwrap();
         let requests: Vec<u64> = sent.iter().map(|n| n["requests"].as_u64().unwrap()).collect();
@@ -83,7 +63,7 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
         let page = std::fs::read_to_string(&html).unwrap();
         assert!(page.contains("Requests by node") && page.contains("the owner of its key"));
     }
-    let output = run(&["load", "--direct", "-t1", "-c1", "-d1s", "-s", &script, &url(&nodes)]);
+    let output = run(&["load", "--direct", "-t1", "-c1", "-d1s", "-s", &script, &nodes.url(0)]);
     let shown = text(&output.stdout);
     assert!(shown.contains("each request went to the owner of its key"), "{shown}");
 }
@@ -95,7 +75,7 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     let nodes = Nodes::start(2, |_| {});
     let path = crate::common::entity(nodes.key_of(1));
     nodes.client(1).put(&path, b"value");
-    let target = format!("{}{path}", url(&nodes));
+    let target = format!("{}{path}", nodes.url(0));
     let flags = ["load", "-t", "1", "-c", "2", "-d", "2s", "-R", "400", "--json"];
     for (more, is_forwarded) in [(&[][..], true), (&["--direct"], false)] {
         let document = json_of(&run(&[&flags[..], more, &[&target]].concat()));
@@ -125,7 +105,7 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
 fn a_node_alone_is_the_owner_of_everything() {
     let folder = TempDir::new().unwrap();
     let server = crate::common::Serving::start(&folder.path().join("data"), &[]);
-    let url = format!("http://{}/v0/entity?id=a", server.address);
+    let url = server.url() + "/v0/entity?id=a";
     let output = run(&["load", "--direct", "--json", "-t1", "-c2", "-d1s", &url]);
     let document = json_of(&output);
     assert_eq!(document["direct"]["nodes"].as_array().unwrap().len(), 1, "{document}");
@@ -138,28 +118,26 @@ fn a_node_that_dies_is_asked_by_way_of_the_others() {
     let folder = TempDir::new().unwrap();
     let script = script(&folder);
     let flags = ["load", "--direct", "-t", "1", "-c", "3", "-d", "170s", "--json", "-s", &script];
-    let mut command = pellucid(&[&flags[..], &[&url(&nodes)]].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
+    let mut command = pellucid(&[&flags[..], &[&nodes.url(0)]].concat());
+    let child = spawn(&mut command);
     let dies = nodes.nodes[2].address;
-    let wait_until = |is_so: &dyn Fn() -> bool| {
-        while !is_so() {
-            assert!(begun.elapsed() < 2 * PATIENCE);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
     let key = nodes.keys_of(2).next().unwrap();
     assert_eq!(nodes.client(2).get(&crate::common::entity(&key)).status, 404);
-    wait_until(&|| nodes.client(2).get("/v0/entities?start=k&limit=1").text().contains("value"));
+    wait_for(|| {
+        let first = nodes.client(2).get("/v0/entities?start=k&limit=1");
+        if first.text().contains("value") { Ok(()) } else { Err(first) }
+    });
     nodes.stop(2);
     let unreachable = |node: usize| -> u64 {
         let view = nodes.view(node);
         let peers = view["nodes"].as_array().unwrap().iter();
         peers.filter_map(|peer| peer["unreachable"].as_u64()).sum()
     };
-    wait_until(&|| unreachable(0) + unreachable(1) > 100);
-    // SAFETY: the child was not waited for, so its number is its own.
-    unsafe { libc::kill(libc::pid_t::try_from(child.id()).unwrap(), libc::SIGINT) };
+    wait_for(|| match unreachable(0) + unreachable(1) {
+        few @ ..=100 => Err(few),
+        _ => Ok(()),
+    });
+    signal(&child, libc::SIGINT);
     let document = json_of(&child.wait_with_output().unwrap());
     assert!(document["direct"]["by_another"].as_u64().unwrap() > 0, "{}", document["direct"]);
     assert!(document["errors"]["status"].as_u64().unwrap() > 0, "{}", document["errors"]);
@@ -179,16 +157,17 @@ fn without_a_list_of_nodes_there_is_an_error_that_says_why() {
         }
     });
     let output = run(&["load", "--direct", "-d1s", &other]);
-    fails(&output, 1, &["--direct", "/v0/cluster", "404"]);
+    ["--direct", "/v0/cluster", "404"].into_iter().for_each(|word| failed(&output, 1, word));
     // A list with a node that is away.
     let mut nodes = Nodes::start(2, |_| {});
     nodes.stop(1);
-    let output = run(&["load", "--direct", "-d1s", &url(&nodes)]);
-    fails(&output, 1, &[&nodes.nodes[1].address.to_string(), "away"]);
+    let output = run(&["load", "--direct", "-d1s", &nodes.url(0)]);
+    [&*nodes.nodes[1].address.to_string(), "away"]
+        .into_iter()
+        .for_each(|word| failed(&output, 1, word));
     for flags in [["--direct", "--http2"], ["--direct", "--no-keep-alive"]] {
-        let output = run(&[&["load"], &flags[..], &["http://127.0.0.1:1"]].concat());
-        fails(&output, 2, &["--direct"]);
+        fails(&[&["load"], &flags[..], &["http://127.0.0.1:1"]].concat(), 2, "--direct");
     }
     let output = run(&["load", "--direct", "https://127.0.0.1:1"]);
-    fails(&output, 2, &["--direct", "TLS"]);
+    ["--direct", "TLS"].into_iter().for_each(|word| failed(&output, 2, word));
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use crate::common::{Serving, pellucid, run, text};
+use crate::common::{Serving, done, failed, fails, pellucid, run, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ impl Bench {
     }
 
     fn url(&self) -> String {
-        format!("http://{}/v0/status", self.server.address)
+        self.server.url() + "/v0/status"
     }
 
     /// A load with a script in which FOLDER is the folder, and with further flags.
@@ -45,12 +45,6 @@ impl Bench {
         let script = ["load", "-t", "1", "-s", &self.file("test.lua")];
         run(&[&script[..], flags, &[&self.url()]].concat())
     }
-}
-
-fn fails(output: &Output, word: &str) {
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains(word) && !errors.contains("panicked"), "{word}: {errors}");
 }
 
 #[test]
@@ -65,7 +59,7 @@ fn a_script_that_fails_in_the_middle_leaves_what_was_measured() {
     let (html, hgrm) = (bench.file("r.html"), bench.file("r.hgrm"));
     let files = ["-c", "2", "-d", "10m", "--html", &html, "--hgrm", &hgrm];
     let output = bench.load(script, &[&files[..], &["--json"]].concat());
-    fails(&output, "test.lua:4: sixty");
+    failed(&output, 1, "test.lua:4: sixty");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["requests"].as_u64().unwrap() >= 50, "{result}");
     assert!(result["failure"].as_str().unwrap().contains("test.lua:4: sixty"));
@@ -74,7 +68,7 @@ fn a_script_that_fails_in_the_middle_leaves_what_was_measured() {
     assert!(page.contains("the run ended early") && page.contains("Percentiles"));
     assert!(bench.read("r.hgrm").contains("#[Mean"));
     let output = bench.load(script, &files);
-    fails(&output, "sixty");
+    failed(&output, 1, "sixty");
     let shown = text(&output.stdout);
     assert!(shown.contains("Requests/sec") && shown.contains("Verdict"), "{shown}");
     bench.server.stop();
@@ -86,7 +80,7 @@ fn an_error_in_done_comes_after_the_files() {
     let (html, hgrm, hlog) = (bench.file("r.html"), bench.file("r.hgrm"), bench.file("r.hlog"));
     let flags = ["-d", "1s", "-R", "50", "--html", &html, "--hgrm", &hgrm, "--hlog", &hlog];
     let output = bench.load("function done()\n error('at the end')\nend", &flags);
-    fails(&output, "test.lua:2: at the end");
+    failed(&output, 1, "test.lua:2: at the end");
     assert!(text(&output.stdout).contains("Requests/sec"));
     assert!(bench.read("r.html").contains("Percentiles"));
     assert!(bench.read("r.hgrm").contains("#[Mean") && bench.read("r.hlog").contains("HISTF"));
@@ -100,8 +94,7 @@ fn done_prints_right_behind_the_table() {
     let bench = Bench::start();
     let script = "function done() print('done was called') end";
     let output = bench.load(script, &["-d", "1s", "-R", "50", "-U", "-B", "--pacing", "wrk2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let shown = text(&output.stdout);
+    let shown = done(&output);
     let (table, own) = shown.split_once("done was called\n").unwrap();
     assert!(table.lines().last().unwrap().starts_with("Transfer/sec:"), "{shown}");
     assert!(table.contains("(HdrHistogram - Uncorrected Latency"), "{shown}");
@@ -124,7 +117,7 @@ fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
     let html = bench.file("r.html");
     let flags = ["-d", "1s", "-c", "1,3,5", "--html", &html, "--json"];
     let output = bench.load(script, &flags);
-    fails(&output, "with 3 connections: script error: ");
+    failed(&output, 1, "with 3 connections: script error: ");
     let shown = text(&output.stdout);
     let (json, after) = shown.split_once('\n').unwrap();
     let sweep: Value = serde_json::from_str(json).unwrap();
@@ -153,7 +146,7 @@ fn a_sweep_keeps_its_objectives_and_calls_done() {
         )
     };
     let output = sweep("p50=1us");
-    fails(&output, "with 1 connections: the objective was missed: ");
+    failed(&output, 1, "with 1 connections: the objective was missed: ");
     assert!(text(&output.stderr).contains("with 32 connections: "));
     assert!(text(&output.stdout).contains("Recommended: "));
     assert_eq!(bench.read("done"), "xxx");
@@ -182,16 +175,14 @@ fn a_result_that_cannot_be_printed_is_work_that_failed() {
     ];
     for arguments in cases {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut command = pellucid(&arguments);
-        let output = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-        let output = output.wait_with_output().unwrap();
-        fails(&output, "cannot write to standard output");
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = pellucid(&arguments);
-        let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-        let output = output.wait_with_output().unwrap();
-        fails(&output, "cannot write to standard output");
+        for out in [Stdio::from(full), writer.into()] {
+            let mut command = pellucid(&arguments);
+            let child = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+            let output = child.wait_with_output().unwrap();
+            failed(&output, 1, "cannot write to standard output");
+        }
     }
     assert!(bench.read("r.html").contains("Percentiles"), "the report is written all the same");
     bench.server.stop();
@@ -214,11 +205,9 @@ fn the_short_timeout_and_arguments_without_dashes_are_taken() {
     };
     assert_eq!(bench.load(script, &["-d", "1s"]).status.code(), Some(0));
     for arguments in [&["1", "two"][..], &["--", "1", "two"]] {
-        let output = load(arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        done(&load(arguments));
         assert_eq!(bench.read("arguments"), "1,two");
     }
-    let without = run(&["load", "-d", "1s", &url, "1"]);
-    assert_eq!(without.status.code(), Some(2), "{}", text(&without.stderr));
+    fails(&["load", "-d", "1s", &url, "1"], 2, "");
     bench.server.stop();
 }

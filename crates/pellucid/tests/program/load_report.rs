@@ -2,7 +2,7 @@
 //! figures, and nothing sticks out, narrow or wide, light or dark.
 
 use crate::browser::{after_sized, title_of};
-use crate::common::{Serving, run, text};
+use crate::common::{Serving, done, run};
 use tempfile::TempDir;
 
 /// The charts that a load on Pellucid has, by their headings.
@@ -75,10 +75,9 @@ fn report() -> String {
     std::fs::write(&script, code).unwrap();
     let html = folder.path().join("r.html");
     let [script, html] = [&script, &html].map(|path| path.to_str().unwrap());
-    let url = format!("http://{}/", server.address);
+    let url = server.url() + "/";
     let flags = ["load", "-t", "1", "-c", "4", "-d", "3s", "-R", "400", "-s", script];
-    let output = run(&[&flags[..], &["-H", "X-Note: two words", "--html", html, &url]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    done(&run(&[&flags[..], &["-H", "X-Note: two words", "--html", html, &url]].concat()));
     server.stop();
     std::fs::read_to_string(html).unwrap()
 }

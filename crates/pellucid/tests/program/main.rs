@@ -58,5 +58,5 @@ mod study_cluster;
 mod study_entity;
 
 // For `nodes` and `histories`, which are the server's tests' too.
-use common::client::Answer;
-use common::{Client, entity};
+use common::client::{Answer, PATIENCE};
+use common::{Client, entity, wait_for};

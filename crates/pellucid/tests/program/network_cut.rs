@@ -9,15 +9,13 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{Client, Serving, entity};
+use crate::common::{Client, Serving, entity, wait_for};
 use crate::histories::{History, Mix};
 use pellucid_server::NodeList;
 use tempfile::TempDir;
 
-/// How long anything may take that has to come; a safety limit, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nodes wait for each other, and for a sign of life.
 const WAIT: &str = "2s";
 const NODES: usize = 3;
@@ -159,16 +157,14 @@ fn cable(from: usize, to: usize) -> String {
 /// Asks until the answer has this status, which it has to have some day; until then it may be what
 /// it was, or 504.
 fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
-    let begun = Instant::now();
-    loop {
+    wait_for(|| {
         let answer = network.client(node).get(&entity(key));
         if answer.status == status {
-            return answer.text().to_owned();
+            return Ok(answer.text().to_owned());
         }
         assert!(matches!(answer.status, 200 | 504), "{answer:?}");
-        assert!(begun.elapsed() < PATIENCE, "node {node}, {key}: {answer:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        Err((node, answer))
+    })
 }
 
 #[test]
@@ -185,11 +181,11 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
         })
         .collect();
     for (node, key) in keys.iter().enumerate() {
-        let begun = Instant::now();
         // Until the nodes have met, it may be 504.
-        while network.client(node).call("PUT", &entity(key), &[], b"kept").status != 201 {
-            assert!(begun.elapsed() < PATIENCE);
-        }
+        wait_for(|| match network.client(node).put(&entity(key), b"kept").status {
+            201 => Ok(()),
+            other => Err(other),
+        });
         for entry in 0..NODES {
             assert_eq!(until(&network, entry, key, 200), "kept");
         }

@@ -6,34 +6,15 @@ mod parquet;
 mod transfer;
 mod unix;
 
-use std::io::Write;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Serving, entity, finish, pellucid, run, text};
+use crate::common::{
+    Serving, account, done, entity, failed, fails, finish, json_of, pellucid, run,
+};
 use serde_json::Value;
 use tempfile::TempDir;
-
-fn account(data: &Path, arguments: &[&str], password: &str) -> Output {
-    let mut command = pellucid(&["account", "--data", data.to_str().unwrap()]);
-    let mut child = command
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that wants no password may have ended.
-    let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn done(output: &Output) -> &str {
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
 
 #[test]
 fn the_settings_in_force_are_printed_with_where_each_is_from_and_can_be_read_again() {
@@ -70,9 +51,7 @@ fn a_file_that_is_wrong_is_refused_by_name_and_line() {
     ] {
         std::fs::write(&file, content).unwrap();
         let output = run(&["serve", "--config", name]);
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{errors}");
-        assert!(errors.contains(name) && errors.contains(expected), "{errors}");
+        [name, expected].into_iter().for_each(|what| failed(&output, 2, what));
     }
 }
 
@@ -82,10 +61,7 @@ fn beyond_loopback_accounts_and_tls_are_needed_or_refused_in_so_many_words() {
     let data = folder.path().join("data");
     let serve = ["serve", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()];
     let refused = |arguments: &[&str], expected: &str| {
-        let output = run(&[&serve[..], arguments].concat());
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{errors}");
-        assert!(errors.contains(expected), "{errors}");
+        fails(&[&serve[..], arguments].concat(), 1, expected);
     };
     refused(&[], "--insecure-no-accounts");
     refused(&["--insecure-no-accounts"], "--insecure-no-tls");
@@ -126,8 +102,7 @@ fn accounts_are_given_out_and_taken_back_while_the_server_runs() {
     while status("GET", &bearer) != 401 {
         std::thread::yield_now();
     }
-    let listed: Value =
-        serde_json::from_str(done(&account(data, &["list", "--json"], ""))).unwrap();
+    let listed = json_of(&account(data, &["list", "--json"], ""));
     assert_eq!(listed[0]["name"], "ada");
     assert_eq!((&listed[0]["active"], &listed[0]["tokens"]), (&false.into(), &1.into()));
     assert!(done(&account(data, &["token", "list", "ada"], "")).contains("v1."));
@@ -153,10 +128,7 @@ fn accounts_that_cannot_be_are_refused() {
         (&["token", "remove", "ada", "7"], 1, "no token 7"),
         (&["grant", "ada", "admin=unset"], 1, "no grant"),
     ] {
-        let output = account(data, arguments, "");
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+        failed(&account(data, arguments, ""), code, expected);
     }
 }
 
@@ -272,6 +244,5 @@ fn each_command_has_a_manual_page() {
     }
     let serve = std::fs::read_to_string(pages.join("pellucid-serve.1")).unwrap();
     assert!(serve.contains("value") && serve.contains("PELLUCID_VALUE_MAX"));
-    let output = run(&["man", "/proc/nowhere"]);
-    assert_eq!(output.status.code(), Some(1));
+    fails(&["man", "/proc/nowhere"], 1, "");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{example, finish, free_addresses, root, text};
+use crate::common::{example, finish, free_addresses, root, text, unset};
 use tempfile::TempDir;
 
 /// How long all commands of a page may take, on a machine that is busy otherwise, too.
@@ -74,14 +74,11 @@ fn commands(document: &str) -> Vec<String> {
 /// A shell in a folder that finds the program, and nothing of this process's environment that the
 /// program listens to.
 fn shell(folder: &Path) -> Command {
-    let mut shell = Command::new("bash");
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PELLUCID_")) {
-        shell.env_remove(name);
-    }
+    let mut shell = unset("bash");
     let programs = Path::new(env!("CARGO_BIN_EXE_pellucid")).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
     shell.env("PATH", format!("{}:{path}", programs.display()));
-    shell.args(["-eu", "-o", "pipefail"]).current_dir(folder).stdin(Stdio::null());
+    shell.args(["-eu", "-o", "pipefail"]).current_dir(folder);
     shell
 }
 

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Serving, entity, pellucid};
+use crate::common::{Client, Serving, entity, pellucid, signal};
 use pellucid_account::Snapshot;
 use tempfile::TempDir;
 
@@ -94,12 +94,10 @@ impl Tracing {
 
     /// Ends it, and returns what it says last.
     fn stop(self) -> String {
-        let id = libc::pid_t::try_from(self.child.id()).unwrap();
         let (mut rest, begun) = (Vec::new(), Instant::now());
         // A signal that comes before it listens is lost where the test runs in the background.
         'told: while begun.elapsed() < PATIENCE {
-            // SAFETY: a signal to a child that was not waited for reaches no other process.
-            assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+            signal(&self.child, libc::SIGINT);
             let told = Instant::now();
             while told.elapsed() < TELL_AGAIN {
                 match self.lines.recv_timeout(TELL_AGAIN) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::tls::{certificate, client_config};
-use crate::common::{Serving, entity};
+use crate::common::{Serving, entity, wait_for};
 use crate::endings::{ENDINGS, Ending, Question, Script, Watched};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers};
 use pellucid_io::SeededRandom;
@@ -101,19 +101,13 @@ fn metrics(address: SocketAddr, is_tls: bool) -> String {
 
 /// Returns once the connection that asks is the only one, and nothing of the others is left.
 fn await_nothing_left(address: SocketAddr, is_tls: bool) {
-    let begun = Instant::now();
-    loop {
+    let figures =
+        ["pellucid_connections_open 1", "pellucid_requests_in_flight 1", "pellucid_body_bytes 0"];
+    wait_for(|| {
         let page = metrics(address, is_tls);
-        let has = |figure: &str| page.lines().any(|line| line == figure);
-        if has("pellucid_connections_open 1")
-            && has("pellucid_requests_in_flight 1")
-            && has("pellucid_body_bytes 0")
-        {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "something is left: {page}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let has = |figure: &&str| page.lines().any(|line| line == *figure);
+        if figures.iter().all(has) { Ok(()) } else { Err(page) }
+    });
 }
 
 #[test]

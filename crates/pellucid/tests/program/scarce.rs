@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::costly_queries::costly_queries;
-use crate::common::{Client, Serving, entity, pellucid};
+use crate::common::{Client, Serving, entity, pellucid, wait_for};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 use tempfile::TempDir;
@@ -87,14 +87,10 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
         })
         .collect();
     let mut client = server.client();
-    let begun = Instant::now();
-    let running = |client: &mut Client| {
-        client.get("/_api/query/current").text().matches("REGEX_SPLIT").count()
-    };
-    while running(&mut client) < CLIENTS {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the queries do not run at once");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| match client.get("/_api/query/current").text().matches("REGEX_SPLIT").count() {
+        few @ ..CLIENTS => Err(few),
+        _ => Ok(()),
+    });
     let begun = Instant::now();
     server.signal(libc::SIGTERM);
     let status = server.wait();

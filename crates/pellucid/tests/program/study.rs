@@ -3,9 +3,8 @@
 use crate::common::profiled::{
     every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
 };
-use crate::common::{run, text};
+use crate::common::{done, fails, run, study};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// The charts of the study, in their order.
 const CHARTS: [&str; 26] = [
@@ -48,21 +47,20 @@ fn charts(report: &Value) -> Vec<&Value> {
     with_groups.flat_map(|section| section["charts"].as_array().unwrap()).collect()
 }
 
-fn series<'a>(report: &'a Value, chart: &str, name: &str) -> Vec<&'a Value> {
-    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
-    let series = chart["series"].as_array().unwrap();
-    let series = series.iter().find(|series| series["name"] == name);
-    series.unwrap_or_else(|| panic!("no {name} in {chart}"))["values"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .collect()
+fn chart<'a>(report: &'a Value, name: &str) -> &'a Value {
+    charts(report).into_iter().find(|found| found["name"] == name).unwrap()
+}
+
+fn series<'a>(report: &'a Value, of: &str, name: &str) -> Vec<&'a Value> {
+    let chart = chart(report, of);
+    let series = chart["series"].as_array().unwrap().iter().find(|of| of["name"] == name);
+    let series = series.unwrap_or_else(|| panic!("no {name} in {chart}"));
+    series["values"].as_array().unwrap().iter().collect()
 }
 
 /// The names of the rows of a table.
-fn rows(report: &Value, chart: &str) -> Vec<String> {
-    let chart = charts(report).into_iter().find(|found| found["name"] == chart).unwrap();
-    let series = chart["series"].as_array().unwrap().iter();
+fn rows(report: &Value, of: &str) -> Vec<String> {
+    let series = chart(report, of)["series"].as_array().unwrap().iter();
     series.map(|series| series["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -72,14 +70,8 @@ fn sum(values: &[&Value]) -> f64 {
 
 #[test]
 fn a_tiny_merge_tree_has_every_chart_with_figures() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
-    let size = ["--quick", "--seconds", "5", "--memory", "48M", "--data", data];
-    let output = ["study", "merge-tree", "--json", "-o", out.to_str().unwrap()];
-    let output = run(&[&output[..], &size[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema"], "pellucid.study.v2");
+    let size = ["--seconds", "5", "--memory", "48M"];
+    let (report, folder, out) = study("merge-tree", &size);
     let names: Vec<_> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
     assert_eq!(names, CHARTS);
@@ -145,12 +137,6 @@ fn the_page_has_a_table_beside_each_chart(page: &str) {
 
 #[test]
 fn wrong_usage_and_failed_work_say_what_to_do() {
-    let fails = |arguments: &[&str], code: i32, what: &str| {
-        let output = run(arguments);
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        assert!(errors.contains(what), "{arguments:?}: {errors}");
-    };
     fails(&["study"], 2, "<NAME>");
     fails(&["study", "tea-leaves"], 2, "merge-tree");
     fails(&["study", "merge-tree", "--quick", "--full"], 2, "--full");
@@ -158,20 +144,13 @@ fn wrong_usage_and_failed_work_say_what_to_do() {
     fails(&["study", "merge-tree", "--memory", "1"], 2, "32M");
     fails(&["study", "merge-tree", "--data", "/nowhere/at/all"], 1, "/nowhere/at/all");
     let help = run(&["study", "--help"]);
-    assert_eq!(help.status.code(), Some(0));
-    assert!(text(&help.stdout).contains("Example: pellucid study merge-tree"));
+    assert!(done(&help).contains("Example: pellucid study merge-tree"));
 }
 
 /// Every run has its table, histogram and jitter, and what the phases say adds up.
 #[test]
 fn a_tiny_request_life_has_every_run_with_its_phases() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
-    let size = ["--quick", "--requests", "400", "--data", data];
-    let output = ["study", "request-life", "--json", "-o", out.to_str().unwrap()];
-    let output = run(&[&output[..], &size[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (report, _folder, out) = study("request-life", &["--requests", "400"]);
     let names: Vec<&str> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
     assert_eq!(names[..4], ["totals", "phases", "client", "beside_original"]);
@@ -239,8 +218,7 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
         assert!(why.into_iter().any(|note| note.starts_with("The view from outside is not drawn")));
     }
     assert!(out.join("request-life.html").exists() && out.join("request-life.json").exists());
-    let wrong = ["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()];
-    assert_eq!(run(&wrong).status.code(), Some(2));
+    fails(&["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()], 2, "");
 }
 
 /// The median of each phase is the same by both instruments.
@@ -256,14 +234,8 @@ fn the_probes_and_the_account_agree(report: &Value) {
 /// Every row of the table, by real drivers: the parts of a query's time add up to it.
 #[test]
 fn a_tiny_connection_pool_has_every_row_with_its_account() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
-    let size = ["--quick", "--documents", "300", "--queries", "25", "--data", data];
-    let output = ["study", "connection-pool", "--json", "-o", out.to_str().unwrap()];
-    // Installing the drivers for the first time may take longer than other commands may.
-    let output = crate::common::pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let size = ["--documents", "300", "--queries", "25"];
+    let (report, folder, out) = study("connection-pool", &size);
     let names: Vec<&str> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
     // The queue of ArangoDB is longer than the queries of the quick version.
@@ -272,22 +244,19 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
         .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")))
         .chain(["spread_times", "spread_nodes"].map(str::to_owned));
     assert_eq!(names, expected.collect::<Vec<_>>());
-    let nodes = charts(&report).into_iter().find(|chart| chart["name"] == "spread_nodes").unwrap();
+    let nodes = chart(&report, "spread_nodes");
     let busiest = |row: usize| nodes["series"][row]["values"][0].as_f64().unwrap();
     // NONE and ONE_RANDOM stay with a node, ROUND_ROBIN takes them in turns: 9, 8 and 8 of 25.
     assert!(busiest(0) == 1.0 && busiest(1) < 0.5 && busiest(2) == 1.0, "{nodes}");
     for access in ["index", "missing", "scan"] {
-        let find = |name: String| {
-            charts(&report).into_iter().find(|found| found["name"] == name).unwrap().clone()
-        };
-        let times = find(format!("{access}_times"));
+        let times = chart(&report, &format!("{access}_times"));
         let rows = times["series"].as_array().unwrap();
         assert_eq!(rows.len(), 7);
         for row in rows {
             let taken = row["values"][0].as_f64().unwrap();
             assert!(taken > 0.0 && row["values"][1].as_f64().unwrap() > 0.0, "{row}");
         }
-        let account = find(format!("{access}_account"));
+        let account = chart(&report, &format!("{access}_account"));
         let parts = account["series"].as_array().unwrap();
         assert_eq!(parts.len(), 8);
         for (number, row) in rows.iter().enumerate() {
@@ -312,6 +281,5 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     assert!(out.join("connection-pool.html").exists());
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 1, "the store was removed");
-    let wrong = ["study", "connection-pool", "--queries", "0", "-o", out.to_str().unwrap()];
-    assert_eq!(run(&wrong).status.code(), Some(2));
+    fails(&["study", "connection-pool", "--queries", "0", "-o", out.to_str().unwrap()], 2, "");
 }

@@ -1,9 +1,8 @@
 //! `pellucid study cluster`: a tiny run has every chart, with figures in them.
 
 use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
-use crate::common::{pellucid, text};
+use crate::common::study;
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// The kinds of loads, as rows and columns name them.
 const LOADS: [&str; 5] = [
@@ -20,17 +19,7 @@ fn figures(series: &Value) -> Vec<f64> {
 
 #[test]
 fn a_tiny_cluster_study_has_every_chart_with_figures() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
-    let size = ["--quick", "--seconds", "1", "--data", data];
-    let output = ["study", "cluster", "--json", "-o", out.to_str().unwrap()];
-    let output = pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&report["schema"], &report["name"]),
-        (&"pellucid.study.v2".into(), &"cluster".into())
-    );
+    let (report, _folder, out) = study("cluster", &["--seconds", "1"]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 4);
     let sections = report["sections"].as_array().unwrap();
     let all = sections.iter().flat_map(|section| section["charts"].as_array().unwrap());

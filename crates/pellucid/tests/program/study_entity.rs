@@ -2,9 +2,8 @@
 //! figures in them.
 
 use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
-use crate::common::{pellucid, run, text};
+use crate::common::{fails, study};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// The stores that are built in.
 const ENGINES: &[&str] =
@@ -42,18 +41,8 @@ impl Charts<'_> {
 
 #[test]
 fn a_tiny_entity_study_has_every_chart_with_figures() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().to_str().unwrap());
     // In so little memory, a second of PUTs fills memtables enough to be flushed and merged.
-    let size = ["--quick", "--seconds", "2", "--memory", "1M", "--data", data];
-    let output = ["study", "entity", "--json", "-o", out.to_str().unwrap()];
-    let output = pellucid(&[&output[..], &size[..]].concat()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&report["schema"], &report["name"]),
-        (&"pellucid.study.v2".into(), &"entity".into())
-    );
+    let (report, _folder, out) = study("entity", &["--seconds", "2", "--memory", "1M"]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 6);
     let charts = Charts::of(&report);
     for name in ["rates", "slowest", "jobs", "put_percentiles", "get_processor"] {
@@ -145,11 +134,7 @@ fn each_load(charts: &Charts<'_>, work: &str) {
 
 #[test]
 fn engines_that_the_study_does_not_run_on_are_refused() {
-    let refused = |arguments: &[&str], why: &str| {
-        let output = run(&[&["study"][..], arguments].concat());
-        let told = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && told.contains(why), "{arguments:?}: {told}");
-    };
+    let refused = |arguments: &[&str], why: &str| fails(&[&["study"], arguments].concat(), 2, why);
     refused(&["entity", "--engine", "embedded,cql"], "stores of this machine");
     refused(&["cluster", "--engine", "embedded"], "entity alone");
     refused(&["entity", "--quick", "--seconds", "0"], "--seconds");

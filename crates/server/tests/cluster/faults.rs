@@ -5,14 +5,14 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::common::entity;
-use crate::common::nodes::{Node, PATIENCE, free_addresses, list_of, options, try_start};
-use crate::common::peer::{Caller, PeerEnd};
+use crate::common::nodes::{Node, free_addresses, list_of, options, try_start};
+use crate::common::peer::{Caller, PeerEnd, ask_of_peer};
+use crate::common::{Client, PATIENCE, entity, request, wait_for};
 use pellucid_cluster::{
     Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, RangeAsk, decode,
 };
 use pellucid_server::{ClusterOptions, NodeList};
-use pellucid_store::{Acknowledgement, Condition, Operation};
+use pellucid_store::{Condition, Operation};
 use tempfile::TempDir;
 
 /// How long the node under test waits for its peer.
@@ -131,17 +131,16 @@ impl Alone {
         (end, answers)
     }
 
-    fn client(&self) -> crate::common::Client {
-        crate::common::Client::connect(self.node.address)
+    fn client(&self) -> Client {
+        Client::connect(self.node.address)
     }
 
     /// Waits until the log has a line with this.
     fn wait_for_log(&self, what: &str) {
-        let begun = Instant::now();
-        while !self.node.log.lock().unwrap().iter().any(|line| line.contains(what)) {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", self.node.log);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(|| {
+            let log = self.node.log.lock().unwrap();
+            if log.iter().any(|line| line.contains(what)) { Ok(()) } else { Err(log.clone()) }
+        });
     }
 }
 
@@ -150,22 +149,6 @@ impl Drop for Alone {
         if let Some(server) = self.node.server.take() {
             let _ = server.stop();
         }
-    }
-}
-
-/// A GET as a peer asks it, with this number and no key yet.
-fn get_of_peer(id: u64) -> Ask<'static> {
-    Ask {
-        id,
-        kind: AskKind::Get,
-        acknowledgement: Acknowledgement::Os,
-        condition: Condition::None,
-        lifetime_ms: None,
-        wait_ms: PATIENCE.as_millis() as u32,
-        trace: None,
-        table: None,
-        key: b"",
-        value: b"",
     }
 }
 
@@ -188,7 +171,7 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let (own, theirs) = (entity(alone.key(false)), entity(alone.key(true)));
     let mut waiting = alone.client();
     let begun = Instant::now();
-    waiting.send(&crate::common::request("GET", &theirs, &[], b""));
+    waiting.send(&request("GET", &theirs, &[], b""));
     let id = next_ask(&mut peer);
     // Its own keys are served while the peer is silent.
     assert_eq!(alone.client().call("PUT", &own, &[], b"x").status, 201);
@@ -197,12 +180,10 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let waited = begun.elapsed();
     // It is told before the wait is over, and not long before.
     assert!(waited >= WAIT / 2 && waited < WAIT_BOUND, "{waited:?}");
-    let list = alone.list.text();
-    let url = list.split(',').find(|url| *url != format!("http://{}", alone.node.address));
-    assert!(answer.text().contains(url.unwrap()), "{}", answer.text());
+    assert!(answer.text().contains(&alone.urls().1), "{}", answer.text());
     // What comes too late is thrown away, and does no harm.
     peer.send(&found(id, b"late"));
-    waiting.send(&crate::common::request("GET", &theirs, &[], b""));
+    waiting.send(&request("GET", &theirs, &[], b""));
     let id = next_ask(&mut peer);
     peer.send(&found(id, b"in time"));
     let answer = waiting.answer();
@@ -224,7 +205,7 @@ fn what_could_not_be_sent_before_its_504_is_never_sent() {
     let seen = |ask: &Ask<'_>| (ask.kind, ask.value.len());
     // The peer has its beginning, so the rest has to follow.
     assert_eq!(next_ask_as(&mut peer, seen), (AskKind::Put, large.len()));
-    alone.client().send(&crate::common::request("GET", &theirs, &[], b""));
+    alone.client().send(&request("GET", &theirs, &[], b""));
     assert_eq!(next_ask_as(&mut peer, seen), (AskKind::Get, 0));
 }
 
@@ -240,7 +221,7 @@ fn an_owner_does_nothing_whose_time_is_over() {
     let mut range = Vec::new();
     let (reverse, behind, end, first) = (false, false, None, &b""[..]);
     RangeAsk { reverse, behind, end, entries_max: 1, first }.encode(&mut range);
-    let get = Ask { key: key.as_bytes(), ..get_of_peer(1) };
+    let get = Ask { key: key.as_bytes(), ..ask_of_peer(1, AskKind::Get) };
     let page = Ask { kind: AskKind::Range, value: &range, ..get };
     let late = Ask { id: 2, kind: AskKind::Put, wait_ms: 1, value: b"late", ..get };
     let mut asks = vec![page; 16];
@@ -258,7 +239,7 @@ fn a_request_that_waits_for_another_node_says_so() {
     let alone = start_as(b"", |cluster| (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE));
     let mut peer = alone.peer();
     let mut waiting = alone.client();
-    waiting.send(&crate::common::request("GET", &entity(alone.key(true)), &[], b""));
+    waiting.send(&request("GET", &entity(alone.key(true)), &[], b""));
     let id = next_ask(&mut peer);
     let document = alone.client().get("/_admin/requests").json();
     let requests = document["requests"].as_array().unwrap();
@@ -287,7 +268,7 @@ fn beyond_its_room_a_peer_is_asked_nothing_more() {
         (cluster.wait, cluster.silence, cluster.in_flight_max) = (PATIENCE, PATIENCE, 2);
     });
     let mut peer = alone.peer();
-    let theirs = crate::common::request("GET", &entity(alone.key(true)), &[], b"");
+    let theirs = request("GET", &entity(alone.key(true)), &[], b"");
     let mut waiting = [(); 2].map(|()| alone.client());
     let ids = waiting.each_mut().map(|client| {
         client.send(&theirs);
@@ -315,12 +296,12 @@ fn a_client_that_goes_away_leaves_nothing_behind() {
     let mut peer = alone.peer();
     let theirs = entity(alone.key(true));
     let mut gone = alone.client();
-    gone.send(&crate::common::request("GET", &theirs, &[], b""));
+    gone.send(&request("GET", &theirs, &[], b""));
     let id = next_ask(&mut peer);
     assert_eq!(in_flight(&alone), 1);
     drop(gone);
     let mut stays = alone.client();
-    stays.send(&crate::common::request("GET", &theirs, &[], b""));
+    stays.send(&request("GET", &theirs, &[], b""));
     let other = next_ask(&mut peer);
     peer.send(&[found(id, b"for nobody"), found(other, b"for one")].concat());
     assert_eq!(stays.answer().text(), "for one");
@@ -363,7 +344,7 @@ fn a_node_that_is_asked_for_what_is_not_its_own_says_whose_it_is() {
     let alone = start(PATIENCE);
     let (own, peer) = alone.urls();
     let key = alone.key(true);
-    let ask = Ask { key: key.as_bytes(), ..get_of_peer(5) };
+    let ask = Ask { key: key.as_bytes(), ..ask_of_peer(5, AskKind::Get) };
     // Likewise several operations of which one is another's.
     let own_key = alone.key(false);
     let mut operations = Vec::new();

@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 
 use crate::common::entity;
-use crate::common::nodes::{Nodes, is_met, options, try_start};
+use crate::common::nodes::Nodes;
 use crate::h2_client::{Answer, Client};
 
 /// Streams on the connection at a time: fewer than a server allows.
@@ -91,10 +91,7 @@ fn a_dead_owner_costs_its_own_streams_alone() {
     let gets: Vec<_> = keys.iter().map(|key| ("GET", entity(key), Vec::new())).collect();
     let puts: Vec<_> = keys.iter().map(|key| ("PUT", entity(key), b"kept".to_vec())).collect();
     assert!(call_all(&mut http2, &puts).iter().all(|answer| status(answer) == 201));
-    nodes.stop(2);
-    nodes.wait_for(0, |view| {
-        view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
-    });
+    nodes.lose(2, 0);
     for (key, answer) in keys.iter().zip(call_all(&mut http2, &gets)) {
         let text = String::from_utf8_lossy(&answer.1);
         if nodes.owner(key.as_bytes()) == 2 {
@@ -104,9 +101,8 @@ fn a_dead_owner_costs_its_own_streams_alone() {
             assert_eq!((status(&answer), &*text), (200, "kept"), "{key}");
         }
     }
-    let (server, _) = try_start(options(&nodes.nodes[2].folder, dead, &nodes.list)).unwrap();
-    nodes.nodes[2].server = Some(server);
-    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    nodes.start_again(2);
+    nodes.wait_for_all(0);
     // The same connection goes on, and every stream of it is served again.
     let answers = call_all(&mut http2, &gets);
     assert!(answers.iter().all(|answer| status(answer) == 200 && answer.1 == b"kept"));

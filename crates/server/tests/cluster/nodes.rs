@@ -1,12 +1,10 @@
 //! Three nodes in this process: every key on one of them, and any of them takes any request.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
-use crate::common::nodes::{Nodes, PATIENCE, free_addresses, is_met, list_of, options, try_start};
-use crate::common::{Client, entity};
-use pellucid_server::ServerOptions;
+use crate::common::nodes::{Nodes, free_addresses, list_of, options, try_start};
+use crate::common::{Client, entity, wait_for};
+use pellucid_server::{NodeList, ServerOptions};
 use tempfile::TempDir;
 
 #[test]
@@ -170,10 +168,7 @@ fn a_dead_node_costs_its_own_keys_and_is_taken_back() {
     for target in [&alive, &dead] {
         assert_eq!(client.call("PUT", target, &[], b"kept").status, 201);
     }
-    nodes.stop(2);
-    nodes.wait_for(0, |view| {
-        view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
-    });
+    nodes.lose(2, 0);
     let answer = client.get(&dead);
     let address = nodes.nodes[2].address;
     assert_eq!(answer.status, 504);
@@ -182,9 +177,8 @@ fn a_dead_node_costs_its_own_keys_and_is_taken_back() {
     assert_eq!(client.get(&alive).text(), "kept");
     let merged = client.get("/v0/entities?start=k&cluster=true");
     assert_eq!(merged.status, 504, "a range that lacks a node is none");
-    let (server, _) = try_start(options(&nodes.nodes[2].folder, address, &nodes.list)).unwrap();
-    nodes.nodes[2].server = Some(server);
-    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    nodes.start_again(2);
+    nodes.wait_for_all(0);
     assert_eq!(client.get(&dead).text(), "kept");
 }
 
@@ -202,8 +196,7 @@ fn a_list_that_would_strand_keys_is_refused() {
     alone.listen = vec![address.into()];
     let error = try_start(alone).err().unwrap().to_string();
     assert!(error.contains("--cluster"), "{error}");
-    let (server, _) = try_start(options(folder, address, &nodes.list)).unwrap();
-    nodes.nodes[0].server = Some(server);
+    nodes.start_again(0);
     assert_eq!(nodes.client(0).get(&key).text(), "x");
 }
 
@@ -214,14 +207,12 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
     let (one, one_log) = try_start(options(&folders[0], addresses[0], &two)).unwrap();
     let (other, other_log) = try_start(options(&folders[1], addresses[1], &three)).unwrap();
-    let begun = Instant::now();
-    let names_both = |log: &Mutex<Vec<String>>| {
-        let log = log.lock().unwrap();
-        log.iter().any(|line| line.contains(&two.text()) && line.contains(&three.text()))
-    };
-    while !names_both(&one_log) || !names_both(&other_log) {
-        assert!(begun.elapsed() < PATIENCE, "{one_log:?} {other_log:?}");
-        std::thread::sleep(Duration::from_millis(20));
+    let names_both = |line: &String| line.contains(&two.text()) && line.contains(&three.text());
+    for log in [one_log, other_log] {
+        wait_for(|| {
+            let lines = log.lock().unwrap();
+            if lines.iter().any(names_both) { Ok(()) } else { Err(lines.clone()) }
+        });
     }
     let key = (0..).map(|number| format!("key{number}"));
     let is_theirs = |key: &String| {
@@ -229,15 +220,11 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
     };
     let key = key.into_iter().find(is_theirs).unwrap();
     // Each event loop finds out on its own.
-    loop {
+    wait_for(|| {
         let answer = Client::connect(addresses[0]).get(&entity(&key));
         assert_eq!(answer.status, 504);
-        if answer.text().contains("lists of nodes differ") {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if answer.text().contains("lists of nodes differ") { Ok(()) } else { Err(answer) }
+    });
     one.stop().unwrap();
     other.stop().unwrap();
 }
@@ -252,22 +239,15 @@ fn a_node_that_comes_back_with_another_list_is_refused_until_it_has_the_right_on
     let other = list_of(&[nodes.nodes[0].address, address, third]);
     // It has no keys, so it may start with whatever list.
     let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &other)).unwrap();
-    let begun = Instant::now();
-    loop {
+    wait_for(|| {
         let answer = nodes.client(0).get(&target);
         assert_eq!(answer.status, 504);
-        let names_both =
-            [&nodes.list, &other].iter().all(|list| answer.text().contains(&list.text()));
-        if names_both {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{}", answer.text());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let is_named = |list: &&NodeList| answer.text().contains(&list.text());
+        if [&nodes.list, &other].iter().all(is_named) { Ok(()) } else { Err(answer) }
+    });
     server.stop().unwrap();
-    let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &nodes.list)).unwrap();
-    nodes.nodes[1].server = Some(server);
-    nodes.wait_for(0, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
+    nodes.start_again(1);
+    nodes.wait_for_all(0);
     assert_eq!(nodes.client(0).call("PUT", &target, &[], b"x").status, 201);
 }
 
@@ -288,18 +268,15 @@ fn the_account_shows_entry_network_and_owner() {
     let target = entity(nodes.key_of(1));
     let mut client = nodes.client(0);
     assert_eq!(client.call("PUT", &target, &[], b"value").status, 201);
-    let begun = Instant::now();
     // A part that was nothing is not told: that of the network, where this node was held up between
     // sending and the look at its clock.
-    let timing = loop {
+    let timing = wait_for(|| {
         let got = client.call("GET", &target, &[("Prefer", "timing")], b"");
         let timing = got.header("Server-Timing").unwrap().to_owned();
         let has = |name: &&str| timing.contains(&format!("{name};dur="));
-        if ["execute", "peer_wait", "network", "total"].iter().all(has) {
-            break timing;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{timing}");
-    };
+        let has_all = ["execute", "peer_wait", "network", "total"].iter().all(has);
+        if has_all { Ok(timing) } else { Err(timing) }
+    });
     let of = |name: &str| -> f64 {
         let metric =
             timing.split(", ").find_map(|metric| metric.strip_prefix(&format!("{name};dur=")));
@@ -318,37 +295,23 @@ fn the_account_shows_entry_network_and_owner() {
     let sum: f64 = parts.iter().map(|part| of(part)).sum();
     // Each is rounded to a microsecond.
     assert!(sum <= of("execute") + 0.01, "{timing}");
-    let operations = |node: usize| {
-        let begun = Instant::now();
-        loop {
+    for (node, wanted) in [(0, "entity_get_forwarded"), (1, "peer_get")] {
+        wait_for(|| {
             let account = nodes.client(node).get("/_admin/account").json();
-            let names: Vec<String> = account["operations"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|operation| operation["operation"].as_str().unwrap().to_owned())
-                .collect();
-            let wanted = if node == 0 { "entity_get_forwarded" } else { "peer_get" };
-            if names.iter().any(|name| name == wanted) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{names:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    operations(0);
-    operations(1);
+            let mut operations = account["operations"].as_array().unwrap().iter();
+            let is_there = operations.any(|operation| operation["operation"] == wanted);
+            if is_there { Ok(()) } else { Err(account) }
+        });
+    }
     let metrics = nodes.client(0).get("/metrics");
-    let line =
-        format!("pellucid_peer_answered_total{{peer=\"http://{}\"}}", nodes.nodes[1].address);
+    let line = format!("pellucid_peer_answered_total{{peer=\"{}\"}}", nodes.url(1));
     assert!(metrics.text().contains(&line), "{}", metrics.text());
 }
 
 #[test]
 fn a_client_that_knows_the_way_has_nothing_forwarded() {
     let nodes = Nodes::start(3, |_| {});
-    let url = format!("http://{}", nodes.nodes[0].address);
-    let mut client = pellucid_client::Client::connect(&url).unwrap();
+    let mut client = pellucid_client::Client::connect(&nodes.url(0)).unwrap();
     assert_eq!(client.nodes(), Some(&nodes.list));
     for number in 0..30 {
         let (key, value) = (format!("\u{e4}/{number}"), vec![b'v'; number * 5_000]);
@@ -359,13 +322,8 @@ fn a_client_that_knows_the_way_has_nothing_forwarded() {
     }
     for node in 0..3 {
         let view = nodes.view(node);
-        assert!(
-            view["nodes"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .all(|peer| peer["asked"].as_u64().unwrap_or(0) == 0)
-        );
+        let mut peers = view["nodes"].as_array().unwrap().iter();
+        assert!(peers.all(|peer| peer["asked"].as_u64().unwrap_or(0) == 0), "{view}");
     }
     assert!(pellucid_client::Client::connect("http://127.0.0.1:1").is_err());
 }

@@ -1,10 +1,10 @@
 //! What a store must not have to become a node of a cluster: nothing in it may be out of reach
 //! afterwards.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::nodes::{Nodes, PATIENCE, free_addresses, list_of, options, try_start};
-use crate::common::{Client, entity};
+use crate::common::nodes::{Nodes, free_addresses, is_one_down, list_of, options, try_start};
+use crate::common::{Client, PATIENCE, entity, wait_for};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_server::ServerOptions;
@@ -97,21 +97,19 @@ fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
     let key = (0..).map(|number| format!("key{number}")).find(is_theirs).unwrap();
     let first = start(0);
     for round in 0..5 {
-        let is_down = |view: serde_json::Value| {
-            view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
-        };
-        let begun = Instant::now();
-        while !is_down(Client::connect(addresses[0]).get("/v0/cluster").json()) {
-            assert!(begun.elapsed() < PATIENCE);
-        }
+        wait_for(|| {
+            let view = Client::connect(addresses[0]).get("/v0/cluster").json();
+            if is_one_down(&view) { Ok(()) } else { Err(view) }
+        });
         // By then it tries twice a second only.
         std::thread::sleep(Duration::from_millis(1_200));
         assert_eq!(Client::connect(addresses[0]).get(&entity(&key)).status, 504, "round {round}");
         let second = start(1);
         for address in &addresses {
-            while Client::connect(*address).get("/v0/status").status != 200 {
-                assert!(begun.elapsed() < PATIENCE);
-            }
+            wait_for(|| match Client::connect(*address).get("/v0/status").status {
+                200 => Ok(()),
+                other => Err(other),
+            });
         }
         // So many that each event loop has some.
         for _ in 0..20 {

@@ -3,14 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::nodes::{Nodes, PATIENCE};
-use crate::common::peer::{self, Caller, PeerEnd};
-use crate::common::{Client, add_account, entity};
+use crate::common::nodes::Nodes;
+use crate::common::peer::{self, Caller, PeerEnd, ask_of_peer};
+use crate::common::{Client, add_account, entity, wait_for};
 use pellucid_cluster::{Ask, AskKind, KeyShare, Parties, Session, Side, decode};
 use pellucid_server::access::Right;
-use pellucid_store::{Acknowledgement, Condition};
 
 /// A node with a secret, and what a caller has to be to be taken.
 fn with_secret() -> Nodes {
@@ -25,18 +24,8 @@ const SECRET: &[u8] = b"the secret of this test";
 
 fn put_of(key: &str) -> Vec<u8> {
     let mut frame = Vec::new();
-    let ask = Ask {
-        id: 1,
-        kind: AskKind::Put,
-        acknowledgement: Acknowledgement::Os,
-        condition: Condition::None,
-        lifetime_ms: None,
-        wait_ms: 0,
-        trace: None,
-        table: None,
-        key: key.as_bytes(),
-        value: b"of a peer",
-    };
+    let put = ask_of_peer(1, AskKind::Put);
+    let ask = Ask { wait_ms: 0, key: key.as_bytes(), value: b"of a peer", ..put };
     ask.encode(&mut frame);
     frame
 }
@@ -47,10 +36,7 @@ fn put_of(key: &str) -> Vec<u8> {
 fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
     let nodes = with_secret();
     let list = nodes.list.text();
-    let (from, to) = (
-        format!("http://{}", nodes.nodes[1].address),
-        format!("http://{}", nodes.nodes[0].address),
-    );
+    let (from, to) = (nodes.url(1), nodes.url(0));
     let key = nodes.key_of(0);
     let known = Caller { from: &from, to: &to, list: &list, secret: Some(SECRET) };
     for stranger in [
@@ -87,10 +73,7 @@ fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
 fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_connection() {
     let nodes = with_secret();
     let list = nodes.list.text();
-    let (from, to) = (
-        format!("http://{}", nodes.nodes[1].address),
-        format!("http://{}", nodes.nodes[0].address),
-    );
+    let (from, to) = (nodes.url(1), nodes.url(0));
     let known = Caller { from: &from, to: &to, list: &list, secret: Some(SECRET) };
     let address = nodes.nodes[0].address;
     let mut keys = nodes.keys_of(0);
@@ -154,10 +137,7 @@ fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_conne
 fn the_first_account_ends_a_cluster_without_a_secret() {
     let nodes = Nodes::start(2, |_| {});
     let list = nodes.list.text();
-    let (from, to) = (
-        format!("http://{}", nodes.nodes[1].address),
-        format!("http://{}", nodes.nodes[0].address),
-    );
+    let (from, to) = (nodes.url(1), nodes.url(0));
     let caller = Caller { from: &from, to: &to, list: &list, secret: None };
     let (address, key) = (nodes.nodes[0].address, nodes.key_of(0));
     let mut before = PeerEnd::caller(address, caller, &put_of(&key));
@@ -180,15 +160,10 @@ fn the_first_account_ends_a_cluster_without_a_secret() {
     let refused = stranger.answer();
     assert_eq!(refused.status, 403);
     assert!(refused.text().contains("--cluster-secret-file"), "{}", refused.text());
-    let authorization = format!("Bearer {token}");
-    let begun = Instant::now();
-    loop {
-        let headers = [("Authorization", &*authorization)];
+    let headers = [("Authorization", &*format!("Bearer {token}"))];
+    wait_for(|| {
         let theirs = client.call("GET", &entity(nodes.key_of(1)), &headers, b"");
-        if theirs.status == 504 && theirs.text().contains("--cluster-secret-file") {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{} {}", theirs.status, theirs.text());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let is_told = theirs.status == 504 && theirs.text().contains("--cluster-secret-file");
+        if is_told { Ok(()) } else { Err(theirs) }
+    });
 }

@@ -1,11 +1,9 @@
 //! One request over two nodes as one account: the trace goes on at the owner, and the slow requests
 //! of the entry node show the owner's part.
 
-use std::time::Instant;
-
 use crate::common::collector::{collector, spans};
-use crate::common::entity;
-use crate::common::nodes::{Nodes, PATIENCE};
+use crate::common::nodes::Nodes;
+use crate::common::{PATIENCE, entity, wait_for};
 use pellucid_server::Export;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -53,14 +51,10 @@ fn slow_requests_of_the_entry_node_show_the_owners_part() {
     let mut client = nodes.client(0);
     assert_eq!(client.call("PUT", &target, &[], b"value").status, 201);
     assert_eq!(client.get(&target).status, 200);
-    let begun = Instant::now();
-    loop {
+    wait_for(|| {
         assert_eq!(client.get(&target).status, 200);
         let slow = client.get("/_admin/slow?operation=entity_get_forwarded").json().to_string();
-        if ["\"peer_wait\"", "\"network\"", "\"owner_"].iter().all(|part| slow.contains(part)) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{slow}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        let parts = ["\"peer_wait\"", "\"network\"", "\"owner_"];
+        if parts.iter().all(|part| slow.contains(part)) { Ok(()) } else { Err(slow) }
+    });
 }

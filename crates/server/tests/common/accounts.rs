@@ -1,11 +1,10 @@
 //! Accounts for tests of who may do what.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use pellucid_server::access::{AccountFile, AccountRecord, Right};
 
-use super::{Running, basic};
+use super::{Running, basic, wait_for};
 
 /// An account without a password.
 pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord {
@@ -33,15 +32,14 @@ pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> 
 /// Takes a right from an account, and waits until the server has noticed: until it refuses the
 /// account `target`.
 pub(crate) fn take_right(server: &Running, name: &str, scope: &str, target: &str) {
-    let changed = AccountFile::new(server.data()).change(|list| {
+    let changed = AccountFile::new(server.folder()).change(|list| {
         list.account(name)?.grants.set(scope, Right::None).unwrap();
         Ok(())
     });
     changed.unwrap();
-    let (mut client, begun) = (server.client(), Instant::now());
-    let headers = [("Authorization", &*basic(name, name))];
-    while client.call("GET", target, &headers, "").status != 403 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the change is not noticed");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let (mut client, headers) = (server.client(), [("Authorization", &*basic(name, name))]);
+    wait_for(|| match client.call("GET", target, &headers, "").status {
+        403 => Ok(()),
+        other => Err(other),
+    });
 }

@@ -1,18 +1,32 @@
 //! A client that sends what it is told, byte for byte, and takes nothing from the server on trust:
 //! every answer is held against the grammar before a test looks at it.
 
+use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// How long a test waits for bytes before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for what has to happen at some time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again and again until `look` has found it, and gives what it found; a test that waits in
+/// vain ends with what was there last.
+pub(crate) fn wait_for<T, E: Debug>(mut look: impl FnMut() -> Result<T, E>) -> T {
+    let begun = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(last) => assert!(begun.elapsed() < PATIENCE, "it does not come: {last:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// One connection.
 pub(crate) struct Client<S = TcpStream> {
@@ -48,6 +62,12 @@ impl Answer {
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.header("Content-Type"), Some("application/json"));
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
+        assert_eq!(self.status, 200, "{}", self.text());
+        assert_eq!(self.header("Content-Type"), Some("application/x-ndjson"));
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
@@ -154,6 +174,13 @@ impl<S: Read + Write> Client<S> {
 
     pub(crate) fn put(&mut self, target: &str, body: impl AsRef<[u8]>) -> Answer {
         self.call("PUT", target, &[], body)
+    }
+
+    /// A figure of `/metrics` that has no labels.
+    pub(crate) fn figure(&mut self, name: &str) -> f64 {
+        let page = self.get("/metrics");
+        let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
     }
 
     /// Reads one answer.

@@ -16,7 +16,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use accounts::{account_of, add_account, enter, take_right};
-pub(crate) use client::{Answer, Client, basic, encode, entity, number, request, unix_seconds};
+pub(crate) use client::{
+    Answer, Client, PATIENCE, basic, encode, entity, number, request, unix_seconds, wait_for,
+};
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
 pub(crate) use stores::TestStore;
@@ -58,11 +60,6 @@ pub(crate) fn start() -> Running {
 }
 
 impl Running {
-    /// The folder of its store.
-    pub(crate) fn data(&self) -> &Path {
-        self.folder.path()
-    }
-
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }

@@ -7,17 +7,13 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use pellucid_server::{
     ClusterOptions, Log, NodeList, NodeUrl, RunningServer, ServerError, ServerOptions, start,
 };
 use tempfile::TempDir;
 
-use super::Client;
-
-/// How long a test waits for what has to happen at some time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use super::{Client, PATIENCE, wait_for};
 
 /// What a node had to say to its operator.
 pub(crate) type Lines = Arc<Mutex<Vec<String>>>;
@@ -78,9 +74,7 @@ impl Nodes {
             Node { server: Some(server), address, folder, log }
         });
         let nodes = Nodes { nodes: nodes.collect(), list };
-        for node in 0..count {
-            nodes.wait_for(node, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
-        }
+        (0..count).for_each(|node| nodes.wait_for_all(node));
         nodes
     }
 
@@ -91,8 +85,7 @@ impl Nodes {
     /// The place in our list of the node that owns the key.
     pub(crate) fn owner(&self, key: &[u8]) -> usize {
         let url = self.list.nodes()[self.list.owner(key)].as_str();
-        let is_it = |node: &Node| format!("http://{}", node.address) == url;
-        self.nodes.iter().position(is_it).unwrap()
+        (0..self.nodes.len()).find(|node| self.url(*node) == url).unwrap()
     }
 
     /// A key of this node.
@@ -110,20 +103,38 @@ impl Nodes {
         self.client(node).get("/v0/cluster").json()
     }
 
-    pub(crate) fn wait_for(&self, node: usize, is_so: impl Fn(&serde_json::Value) -> bool) {
-        let begun = Instant::now();
-        loop {
+    /// Waits until this node has met all others.
+    pub(crate) fn wait_for_all(&self, node: usize) {
+        wait_for(|| {
             let view = self.view(node);
-            if is_so(&view) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{view:#}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            let is_met =
+                |node: &serde_json::Value| matches!(node["state"].as_str(), Some("self" | "ready"));
+            if view["nodes"].as_array().unwrap().iter().all(is_met) { Ok(()) } else { Err(view) }
+        });
+    }
+
+    pub(crate) fn url(&self, node: usize) -> String {
+        format!("http://{}", self.nodes[node].address)
     }
 
     pub(crate) fn stop(&mut self, node: usize) {
         self.nodes[node].server.take().unwrap().stop().unwrap();
+    }
+
+    /// Stops a node, and waits until another one has noticed.
+    pub(crate) fn lose(&mut self, node: usize, noticed_by: usize) {
+        self.stop(node);
+        wait_for(|| {
+            let view = self.view(noticed_by);
+            if is_one_down(&view) { Ok(()) } else { Err(view) }
+        });
+    }
+
+    /// Starts a node again that was stopped.
+    pub(crate) fn start_again(&mut self, node: usize) {
+        let Node { folder, address, .. } = &self.nodes[node];
+        let (server, log) = try_start(options(folder, *address, &self.list)).unwrap();
+        (self.nodes[node].server, self.nodes[node].log) = (Some(server), log);
     }
 }
 
@@ -140,6 +151,7 @@ impl Drop for Nodes {
     }
 }
 
-pub(crate) fn is_met(node: &serde_json::Value) -> bool {
-    matches!(node["state"].as_str(), Some("self" | "ready"))
+/// Whether a node is down in this view of `/v0/cluster`.
+pub(crate) fn is_one_down(view: &serde_json::Value) -> bool {
+    view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
 }

@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use pellucid_cluster::{KeyShare, PROTOCOL, Parties, Session, Side};
+use pellucid_cluster::{Ask, AskKind, KeyShare, PROTOCOL, Parties, Session, Side};
+use pellucid_store::{Acknowledgement, Condition};
 
-use super::nodes::PATIENCE;
+use super::PATIENCE;
 
 /// A connection whose keys are agreed.
 pub(crate) struct PeerEnd {
@@ -52,6 +53,22 @@ pub(crate) fn hello(caller: Caller<'_>, key: &str) -> String {
          Pellucid-From: {}\r\nPellucid-To: {}\r\nPellucid-Key: {key}\r\n\r\n",
         caller.from, caller.to
     )
+}
+
+/// An ask as a peer makes it, with this number and no key yet.
+pub(crate) fn ask_of_peer(id: u64, kind: AskKind) -> Ask<'static> {
+    Ask {
+        id,
+        kind,
+        acknowledgement: Acknowledgement::Os,
+        condition: Condition::None,
+        lifetime_ms: None,
+        wait_ms: PATIENCE.as_millis() as u32,
+        trace: None,
+        table: None,
+        key: b"",
+        value: b"",
+    }
 }
 
 impl PeerEnd {

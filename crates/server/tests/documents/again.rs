@@ -1,27 +1,11 @@
 //! Queries that are asked again, their account, and queries that sleep.
 
-use std::time::{Duration, Instant};
-
-use crate::common::{Answer, Client, request, start};
+use crate::common::{Client, request, start, wait_for};
+use crate::{ask, call};
 use serde_json::{Value, json};
-
-/// How long something may take that has to happen.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// What is counted of reads, and does not depend on the way they are made.
 const STATS: [&str; 5] = ["seeks", "scannedIndex", "documentLookups", "filtered", "cursorsCreated"];
-
-fn call(client: &mut Client, method: &str, target: &str, body: &Value) -> Answer {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    client.call(method, target, &[("Prefer", "timing")], body)
-}
-
-fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
-    let body = json!({"query": query, "bindVars": variables});
-    let answer = call(client, "POST", "/_api/cursor", &body);
-    assert_eq!(answer.status, 201, "{}", answer.text());
-    answer.json()["result"].clone()
-}
 
 /// A collection with 900 documents.
 fn fill(client: &mut Client) {
@@ -162,7 +146,8 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
     make_index(&mut client, "n");
     let body = json!({"query": "FOR d IN c FILTER d.n == @n RETURN d", "bindVars": {"n": 5}});
     for _ in 0..3 {
-        let answer = call(&mut client, "POST", "/_api/cursor", &body);
+        let timed = [("Prefer", "timing")];
+        let answer = client.call("POST", "/_api/cursor", &timed, body.to_string());
         let timing = answer.header("Server-Timing").unwrap().to_owned();
         for part in ["query_parse", "query_plan", "query_run"] {
             // One that took less than half a microsecond is shown with zero.
@@ -212,20 +197,12 @@ fn queries_that_sleep_hold_no_other_one_up() {
         client.send(&request("POST", "/_api/cursor", &[], body.as_bytes()));
     }
     let mut client = server.client();
-    let begun = Instant::now();
-    let ids = loop {
-        let list = call(&mut client, "GET", "/_api/query/current", &Value::Null).json();
-        let ids: Vec<String> = list
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|query| query["id"].as_str().unwrap().to_owned())
-            .collect();
-        if ids.len() == count {
-            break ids;
-        }
-        assert!(begun.elapsed() < LIMIT, "{} of {count} queries run", ids.len());
-    };
+    let ids = wait_for(|| {
+        let list = client.get("/_api/query/current").json();
+        let queries = list.as_array().unwrap().iter();
+        let ids: Vec<_> = queries.map(|query| query["id"].as_str().unwrap().to_owned()).collect();
+        if ids.len() == count { Ok(ids) } else { Err(ids.len()) }
+    });
     assert_eq!(ask(&mut client, "RETURN 1", &json!({})), json!([1]));
     for id in ids {
         let killed = call(&mut client, "DELETE", &format!("/_api/query/{id}"), &Value::Null);

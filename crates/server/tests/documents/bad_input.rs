@@ -2,27 +2,17 @@
 //! number, the server goes on, and what was there stays as it was.
 
 use std::io::Read;
-use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Client, Running, number, start};
+use crate::common::{Answer, Client, Running, number, wait_for};
+use crate::{asked, with_collection};
 use serde_json::{Value, json};
 
-/// How long a test waits for what happens in the background.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server with a collection `c` that has one document.
-fn with_collection() -> (Running, Client) {
-    let server = start();
-    let mut client = server.client();
-    assert_eq!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status, 200);
-    let body = br#"{"_key":"kept","n":1}"#;
-    assert_eq!(client.call("POST", "/_api/document/c", &[], body).status, 202);
-    (server, client)
+fn with_one() -> (Running, Client) {
+    with_collection(r#"{"_key":"kept","n":1}"#)
 }
 
-fn ask(client: &mut Client, query: &str, variables: &Value) -> Answer {
-    let body = json!({"query": query, "bindVars": variables}).to_string();
-    client.call("POST", "/_api/cursor", &[], body)
+fn answer_to(client: &mut Client, query: &str, variables: &Value) -> Answer {
+    asked(client, &json!({"query": query, "bindVars": variables}))
 }
 
 fn is_as_it_was(client: &mut Client) {
@@ -33,7 +23,7 @@ fn is_as_it_was(client: &mut Client) {
 /// A body of more than 1 GiB is refused by what its head says, before any of it is read.
 #[test]
 fn a_body_beyond_the_limit_is_refused_unread() {
-    let (server, mut client) = with_collection();
+    let (server, mut client) = with_one();
     let limits = [
         ("/_api/import?collection=c&type=documents", 1_u64 << 30),
         ("/_api/document/c", 1 << 30),
@@ -50,17 +40,14 @@ fn a_body_beyond_the_limit_is_refused_unread() {
             "POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: {limit}\r\n\
              Expect: 100-continue\r\n\r\n"
         );
-        let since = Instant::now();
-        loop {
+        wait_for(|| {
             let mut said = [0; 12];
             server.sent(head.as_bytes()).socket.read_exact(&mut said).unwrap();
-            if &said == b"HTTP/1.1 100" {
-                break;
-            }
             // The room of the last one comes back when the server sees that it has gone.
-            assert_eq!(&said, b"HTTP/1.1 503", "{target}");
-            assert!(since.elapsed() < PATIENCE, "{target}: the room does not come back");
-        }
+            let is_early = &said == b"HTTP/1.1 503";
+            assert!(is_early || &said == b"HTTP/1.1 100", "{target}: {said:?}");
+            if is_early { Err(target) } else { Ok(()) }
+        });
     }
     is_as_it_was(&mut client);
 }
@@ -68,7 +55,7 @@ fn a_body_beyond_the_limit_is_refused_unread() {
 /// `/_api/version/x` was answered as `/_api/version` is, and `/_open/auth/x` gave a token.
 #[test]
 fn paths_with_more_behind_them_are_refused() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let login = r#"{"username":"root","password":""}"#;
     for (method, target, body) in [
         ("GET", "/_api/version/x", ""),
@@ -104,7 +91,7 @@ fn paths_with_more_behind_them_are_refused() {
 /// An import of 40 MB in one request, of which a line is broken.
 #[test]
 fn a_large_import_is_one_request() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let long = "x".repeat(4_000);
     let mut lines = String::new();
     for n in 0..10_000 {
@@ -124,7 +111,7 @@ fn a_large_import_is_one_request() {
 /// One document undid all, and nobody was told which.
 #[test]
 fn an_import_that_is_undone_says_which_document_is_to_blame() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let target = "/_api/import?collection=c&type=documents&complete=true";
     let lines = "{\"_key\":\"a\"}\n\n{\"_key\":\"kept\"}\n";
     for (details, said) in [
@@ -141,30 +128,30 @@ fn an_import_that_is_undone_says_which_document_is_to_blame() {
 
 #[test]
 fn queries_of_megabytes_are_answered_or_refused_by_name() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     // A comment of 4 MB, a string of 4 MB, and a list of 200,000 numbers.
     let comment = format!("/* {} */ RETURN 1", "x".repeat(4 << 20));
-    assert_eq!(ask(&mut client, &comment, &json!({})).json()["result"], json!([1]));
+    assert_eq!(answer_to(&mut client, &comment, &json!({})).json()["result"], json!([1]));
     let text = format!("RETURN LENGTH('{}')", "y".repeat(4 << 20));
-    assert_eq!(ask(&mut client, &text, &json!({})).json()["result"], json!([4 << 20]));
+    assert_eq!(answer_to(&mut client, &text, &json!({})).json()["result"], json!([4 << 20]));
     let list = format!("RETURN LENGTH([{}0])", "0,".repeat(199_999));
-    let answer = ask(&mut client, &list, &json!({}));
+    let answer = answer_to(&mut client, &list, &json!({}));
     assert_eq!((answer.status, answer.json()["result"].clone()), (201, json!([200_000])));
     // Nesting that no stack has room for.
     for open in ["(", "[", "{a:", "!", "NOT ", "-", "1+(", "LENGTH("] {
         let deep = format!("RETURN {}", open.repeat(100_000));
-        let (status, _) = number(&ask(&mut client, &deep, &json!({})));
+        let (status, _) = number(&answer_to(&mut client, &deep, &json!({})));
         assert!(status == 400 || status == 500, "{open}: {status}");
     }
     let sum = format!("RETURN {}1", "1+".repeat(50_000));
-    let answer = ask(&mut client, &sum, &json!({}));
+    let answer = answer_to(&mut client, &sum, &json!({}));
     assert!([201, 400, 500].contains(&answer.status), "{}", answer.text());
     is_as_it_was(&mut client);
 }
 
 #[test]
 fn thousands_of_bind_variables_are_bound_and_each_is_needed() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let names: Vec<String> = (0..5_000).map(|n| format!("v{n}")).collect();
     let query = format!(
         "RETURN SUM([{}])",
@@ -172,19 +159,19 @@ fn thousands_of_bind_variables_are_bound_and_each_is_needed() {
     );
     let mut variables: serde_json::Map<String, Value> =
         names.iter().zip(0..).map(|(name, n)| (name.clone(), json!(n))).collect();
-    let answer = ask(&mut client, &query, &json!(variables));
+    let answer = answer_to(&mut client, &query, &json!(variables));
     assert_eq!(answer.json()["result"], json!([4_999 * 5_000 / 2]), "{}", answer.status);
     variables.insert("more".to_owned(), json!(1));
-    assert_eq!(number(&ask(&mut client, &query, &json!(variables))), (400, 1552));
+    assert_eq!(number(&answer_to(&mut client, &query, &json!(variables))), (400, 1552));
     variables.remove("more");
     variables.remove("v17");
-    assert_eq!(number(&ask(&mut client, &query, &json!(variables))), (400, 1551));
-    assert_eq!(number(&ask(&mut client, "RETURN 1", &json!([1]))), (400, 17));
+    assert_eq!(number(&answer_to(&mut client, &query, &json!(variables))), (400, 1551));
+    assert_eq!(number(&answer_to(&mut client, "RETURN 1", &json!([1]))), (400, 17));
 }
 
 #[test]
 fn text_that_is_no_utf8_and_attributes_that_come_twice_are_refused() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let bad: [&[u8]; 5] = [
         b"{\"a\":\"\xff\"}",
         b"{\"\xc0\x80\":1}",
@@ -221,7 +208,7 @@ fn text_that_is_no_utf8_and_attributes_that_come_twice_are_refused() {
 
 #[test]
 fn deep_nesting_is_refused_and_what_is_just_deep_is_kept() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let nested = |depth: usize| {
             format!("{{\"_key\":\"deep\",\"v\":{}1{}}}", open.repeat(depth), close.repeat(depth))
@@ -235,17 +222,19 @@ fn deep_nesting_is_refused_and_what_is_just_deep_is_kept() {
         assert_eq!(found.json()["v"], expected["v"]);
         assert_eq!(client.call("DELETE", "/_api/document/c/deep", &[], b"").status, 202);
     }
+    let array = client.call("POST", "/_api/document/c", &[], "[".repeat(5_000));
+    assert_eq!(number(&array), (400, 600));
     let variables: Value = json!({"x": 1});
     let body = format!("{{\"query\":\"RETURN 1\",\"bindVars\":{}", "[".repeat(100_000));
     assert_eq!(number(&client.call("POST", "/_api/cursor", &[], body)), (400, 600));
-    assert_eq!(ask(&mut client, "RETURN @x", &variables).json()["result"], json!([1]));
+    assert_eq!(answer_to(&mut client, "RETURN @x", &variables).json()["result"], json!([1]));
     is_as_it_was(&mut client);
 }
 
 /// Numbers keep their value as far as 64 bits and doubles do, and are refused beyond.
 #[test]
 fn huge_numbers_stay_what_they_are_or_are_refused() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     for text in ["9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e300"] {
         let body = format!("{{\"_key\":\"n\",\"v\":{text}}}");
         assert_eq!(client.call("POST", "/_api/document/c?overwrite=true", &[], body).status, 202);
@@ -270,27 +259,19 @@ struct Held {
 }
 
 fn held(client: &mut Client) -> Held {
-    let page = client.get("/metrics").text().to_owned();
-    let gauge = |name: &str| {
-        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-    };
-    let snapshots = client.get("/_admin/engine").json()["state"]["snapshots"].as_u64();
-    let (open, bytes) = (gauge("pellucid_cursors_open"), gauge("pellucid_cursors_bytes"));
-    Held { open, bytes, snapshots }
+    Held {
+        open: client.figure("pellucid_cursors_open"),
+        bytes: client.figure("pellucid_cursors_bytes"),
+        snapshots: client.get("/_admin/engine").json()["state"]["snapshots"].as_u64(),
+    }
 }
 
 /// Waits until no more is held than this.
 fn wait_until_held(client: &mut Client, expected: Held) {
-    let begun = Instant::now();
-    loop {
+    wait_for(|| {
         let found = held(client);
-        if found == expected {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{found:?} is held, and not {expected:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        if found == expected { Ok(()) } else { Err((found, expected)) }
+    });
 }
 
 /// Opens a cursor on all of `c` and says where it is.
@@ -308,7 +289,7 @@ fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
 /// their results and the moments of the store that they saw. Those with time left stay.
 #[test]
 fn abandoned_cursors_are_gone_after_their_time() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let lines: String = (0..2_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
     let import = "/_api/import?collection=c&type=documents";
     assert_eq!(client.call("POST", import, &[], lines).status, 201);
@@ -338,7 +319,7 @@ fn abandoned_cursors_are_gone_after_their_time() {
 /// left out.
 #[test]
 fn members_of_another_type_are_refused() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     for (method, target, body) in [
         ("POST", "/_api/collection", r#"{"name":"d","waitForSync":"true"}"#),
         ("POST", "/_api/collection", r#"{"name":"d","isSystem":1}"#),
@@ -367,7 +348,7 @@ fn members_of_another_type_are_refused() {
 /// Each of these was taken for something else, and the write was done.
 #[test]
 fn writes_whose_terms_cannot_be_judged_are_refused() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let tag = ("If-Match", "\"1\"");
     let (one, new) = ("/_api/document/c/kept", "/_api/document/c");
     let numbered = r#"{"_key":"kept","_rev":123}"#;
@@ -398,7 +379,7 @@ fn writes_whose_terms_cannot_be_judged_are_refused() {
 /// `onlyget` counted by its presence, so that a replacement only read.
 #[test]
 fn only_a_true_onlyget_reads() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_one();
     let replaced = r#"[{"_key":"kept","n":2}]"#;
     let answer = client.call("PUT", "/_api/document/c?onlyget=false", &[], replaced);
     assert_eq!(answer.status, 202, "{}", answer.text());

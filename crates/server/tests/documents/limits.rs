@@ -2,36 +2,35 @@
 //! cause, and queries that are listed, killed and bounded.
 
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{Answer, Client, number, request, start, start_with};
+use crate::common::{Client, PATIENCE, number, request, start, start_with, wait_for};
+use crate::refused::Wrong;
+use crate::{asked, call};
 use serde_json::{Value, json};
 
-/// How long something is waited for that has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn ask(client: &mut Client, body: &Value) -> Answer {
-    client.call("POST", "/_api/cursor", &[], body.to_string())
-}
-
 fn make(client: &mut Client, target: &str, body: &Value) {
-    let answer = client.call("POST", target, &[], body.to_string());
+    let answer = call(client, "POST", target, body);
     assert!(answer.status < 300, "{}", answer.text());
 }
 
 /// Calls, each with the status and the number that the contract has for it.
 const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", "/_api/collection", "", 400, 1208),
+    ("POST", "/_api/collection", "{}", 400, 1208),
     ("POST", "/_api/collection", "{\"name\":\"1x\"}", 400, 1208),
     ("POST", "/_api/collection", "{\"name\":\"c\"}", 409, 1207),
     ("POST", "/_api/collection", "{\"name\":\"d\",\"type\":7}", 400, 1218),
-    ("POST", "/_api/collection", "{\"name\":\"d\",\"keyOptions\":{\"type\":\"uuid\"}}", 400, 1232),
     ("POST", "/_api/collection", "{\"name\":\"d\",\"computedValues\":[{}]}", 501, 9),
     ("GET", "/_api/collection/nothing", "", 404, 1203),
     ("DELETE", "/_api/collection/nothing", "", 404, 1203),
     ("PATCH", "/_api/collection/c", "", 405, 405),
+    ("DELETE", "/_api/collection/c/x", "", 405, 405),
     ("PUT", "/_api/collection/c/rename", "{\"name\":\"e\"}", 409, 1207),
     ("POST", "/_api/document/c", "", 400, 600),
+    ("POST", "/_api/document/c", "{ 1: 2 }", 400, 600),
+    ("POST", "/_api/document/c", "\"\u{fffd}", 400, 600),
+    ("POST", "/_api/document/nothing", "{}", 404, 1203),
     ("POST", "/_api/document/c", "{\"_key\":7}", 400, 1221),
     ("POST", "/_api/document/c", "{\"_key\":\"a\"}", 409, 1210),
     ("POST", "/_api/document/c", "{\"u\":1}", 409, 1210),
@@ -39,6 +38,8 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", "/_api/document/e", "{\"_from\":\"x\",\"_to\":\"c/a\"}", 400, 1233),
     ("PUT", "/_api/document/c/a?ignoreRevs=false", "{\"_rev\":\"_old\"}", 412, 1200),
     ("PATCH", "/_api/document/c/nothing", "{}", 404, 1202),
+    ("PUT", "/_api/document/c/nothing", "{}", 404, 1202),
+    ("PATCH", "/_api/document/c/a%2Fb", "{}", 400, 1221),
     ("DELETE", "/_api/document/c/nothing", "", 404, 1202),
     ("GET", "/_api/document/c/a/b", "", 400, 601),
     ("GET", "/_api/document/c", "", 400, 400),
@@ -54,6 +55,9 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("GET", "/_api/index?collection=nothing", "", 404, 1203),
     ("DELETE", "/_api/index/c/999", "", 404, 1212),
     ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\",\"fields\":[]}", 400, 10),
+    ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\"}", 400, 10),
+    ("POST", "/_api/index", "{}", 400, 1204),
+    ("POST", "/_api/import", "", 400, 1204),
     (
         "POST",
         "/_api/index?collection=c",
@@ -61,10 +65,12 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
         400,
         1210,
     ),
-    ("POST", "/_api/index?collection=c", "{\"type\":\"inverted\",\"fields\":[\"n\"]}", 501, 9),
     ("GET", "/_db/nothing/_api/document/c/a", "", 404, 1228),
+    ("GET", "/_db/nothing/_api/collection", "", 404, 1228),
+    ("DELETE", "/_api/database/_system", "", 403, 11),
     ("DELETE", "/_api/database/nothing", "", 404, 1228),
     ("POST", "/_api/database", "{\"name\":\"a/b\"}", 400, 1229),
+    ("POST", "/_api/database", "{\"name\":\"1\"}", 400, 1229),
     ("POST", "/_api/database", "{\"name\":\"other\"}", 409, 1207),
     ("POST", "/_db/other/_api/database", "{\"name\":\"third\"}", 403, 1230),
     ("PUT", "/_api/cursor/999", "", 404, 1600),
@@ -73,10 +79,6 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("DELETE", "/_api/query/999", "", 404, 1591),
     ("POST", "/_api/query", "{\"query\":\"RETURN\"}", 400, 1501),
     ("POST", "/_api/explain", "{\"query\":\"FOR i IN\"}", 400, 1501),
-    ("POST", "/_api/transaction/begin", "{\"collections\":{}}", 501, 9),
-    ("GET", "/_api/transaction/17", "", 404, 1655),
-    ("POST", "/_api/view", "{}", 501, 9),
-    ("POST", "/_api/gharial", "{}", 501, 9),
     ("GET", "/_api/user/nobody", "", 404, 1703),
     ("PUT", "/_api/query/properties", "{\"maxSlowQueries\":7}", 501, 9),
     ("GET", "/_api/nothing", "", 404, 404),
@@ -122,21 +124,14 @@ fn errors_have_the_status_and_the_number_of_the_contract() {
     make(&mut client, "/_api/index?collection=c", &unique);
     make(&mut client, "/_api/document/c", &json!({"_key": "a", "u": 1, "n": 1}));
     make(&mut client, "/_api/document/c", &json!({"_key": "b", "n": 1}));
-    let mut wrong = Vec::new();
-    let mut check = |call: &str, answer: &Answer, expected: (u16, u64)| {
-        let is_json = answer.header("Content-Type") == Some("application/json");
-        let found = if is_json { number(answer) } else { (answer.status, 0) };
-        if found != expected {
-            wrong.push(format!("{call}: {expected:?} was expected, not {}", answer.text()));
-        }
-    };
+    let mut wrong = Wrong::default();
     for (method, target, body, status, number) in REFUSED {
         let answer = client.call(method, target, &[], body);
-        check(&format!("{method} {target} {body}"), &answer, (*status, *number));
+        wrong.check(&format!("{method} {target} {body}"), &answer, (*status, *number));
     }
     for (body, status, number) in QUERIES_REFUSED {
         let answer = client.call("POST", "/_api/cursor", &[], body);
-        check(body, &answer, (*status, *number));
+        wrong.check(body, &answer, (*status, *number));
     }
     let headed = [
         ("x-arango-trx-id", "7", 404, 1655),
@@ -146,9 +141,9 @@ fn errors_have_the_status_and_the_number_of_the_contract() {
     ];
     for (name, value, status, number) in headed {
         let answer = client.call("GET", "/_api/document/c/a", &[(name, value)], b"");
-        check(name, &answer, (status, number));
+        wrong.check(name, &answer, (status, number));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong.end();
     // Nothing of it has changed anything.
     let count = client.get("/_api/collection/c/count");
     assert_eq!(count.json()["count"], 2);
@@ -161,16 +156,11 @@ fn running(client: &mut Client) -> Vec<Value> {
     serde_json::from_slice(&list.body).unwrap()
 }
 
-/// Asks until `is_there` says so.
-fn wait_for<T>(mut is_there: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = is_there() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it does not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn wait_until_running(client: &mut Client, expected: usize) {
+    wait_for(|| match running(client).len() {
+        count if count == expected => Ok(()),
+        other => Err(other),
+    });
 }
 
 /// One that sleeps and one that computes, on the server's only event loop.
@@ -181,16 +171,19 @@ fn queries_are_listed_and_killed_while_others_are_answered() {
     for text in ["RETURN SLEEP(600)", "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"] {
         let body = json!({"query": text}).to_string();
         let mut asking = server.sent(&request("POST", "/_api/cursor", &[], body.as_bytes()));
-        let query = wait_for(|| running(&mut client).into_iter().find(|one| one["query"] == text));
+        let query = wait_for(|| {
+            let mut running = running(&mut client).into_iter();
+            running.find(|one| one["query"] == text).ok_or(text)
+        });
         assert_eq!((&query["state"], &query["database"]), (&json!("executing"), &json!("_system")));
         // The event loop has not been waiting for it.
         assert_eq!(client.get("/_api/version").status, 200);
-        let light = ask(&mut client, &json!({"query": "RETURN 7"}));
+        let light = asked(&mut client, &json!({"query": "RETURN 7"}));
         assert_eq!(light.json()["result"], json!([7]));
         let target = format!("/_api/query/{}", query["id"].as_str().unwrap());
         assert_eq!(client.call("DELETE", &target, &[], b"").status, 200);
         assert_eq!(number(&asking.answer()), (410, 1500), "{text}");
-        wait_for(|| running(&mut client).is_empty().then_some(()));
+        wait_until_running(&mut client, 0);
         assert_eq!(number(&client.call("DELETE", &target, &[], b"")), (404, 1591));
     }
 }
@@ -240,7 +233,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     let body = json!({
         "query": "FOR i IN 1..1000000 RETURN i", "batchSize": 10, "options": {"stream": true},
     });
-    let first = ask(&mut client, &body).json();
+    let first = asked(&mut client, &body).json();
     let id = first["id"].as_str().unwrap().to_owned();
     let path = format!("/_api/cursor/{id}");
     assert_eq!(client.call("POST", &path, &[], b"").json()["result"][0], 11);
@@ -263,7 +256,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (404, 1600));
     assert!(running(&mut client).is_empty());
     // One that is removed, and one that is read to its end, are gone from the list too.
-    let again = ask(&mut client, &body).json();
+    let again = asked(&mut client, &body).json();
     let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
     assert_eq!(running(&mut client).len(), 1);
     assert_eq!(client.call("DELETE", &path, &[], b"").status, 202);
@@ -271,7 +264,8 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     let short = json!({
         "query": "FOR i IN 1..3 RETURN i", "batchSize": 2, "options": {"stream": true},
     });
-    let path = format!("/_api/cursor/{}", ask(&mut client, &short).json()["id"].as_str().unwrap());
+    let path =
+        format!("/_api/cursor/{}", asked(&mut client, &short).json()["id"].as_str().unwrap());
     assert_eq!(running(&mut client).len(), 1);
     assert_eq!(client.call("PUT", &path, &[], b"").json()["hasMore"], false);
     assert!(running(&mut client).is_empty());
@@ -286,7 +280,7 @@ fn a_streamed_query_tells_its_profile_at_its_end() {
         "query": "FOR i IN 1..3 FILTER i > 0 RETURN i", "batchSize": 2,
         "options": {"stream": true, "profile": 2},
     });
-    let first = ask(&mut client, &body).json();
+    let first = asked(&mut client, &body).json();
     assert!(first["extra"].get("profile").is_none(), "{first}");
     let path = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
     let extra = client.call("POST", &path, &[], b"").json()["extra"].clone();
@@ -304,18 +298,19 @@ fn no_query_runs_longer_than_the_operator_says() {
     let mut client = server.client();
     for more in [json!({}), json!({"maxRuntime": 600}), json!({"stream": true})] {
         let body = json!({"query": "RETURN SLEEP(600)", "options": more});
-        assert_eq!(number(&ask(&mut client, &body)), (410, 1500), "{more}");
+        assert_eq!(number(&asked(&mut client, &body)), (410, 1500), "{more}");
     }
     // On a busy machine a thread for it may take longer to come.
-    let begun = Instant::now();
-    while ask(&mut client, &json!({"query": "RETURN 1"})).status != 201 {
-        assert!(begun.elapsed() < PATIENCE, "no query ends in time");
-    }
+    wait_for(|| match asked(&mut client, &json!({"query": "RETURN 1"})).status {
+        201 => Ok(()),
+        other => Err(other),
+    });
 }
 
-/// A query that takes until it is killed, and does not rest.
-fn endless() -> Value {
-    json!({"query": "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"})
+/// A request of a query that takes until it is killed, and does not rest.
+fn endless() -> Vec<u8> {
+    let query = br#"{"query":"FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"}"#;
+    request("POST", "/_api/cursor", &[], query)
 }
 
 /// Calls beyond the queue are refused as drivers expect it, and so is who would not wait as long as
@@ -327,27 +322,17 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
     let mut waiting = Vec::new();
     // All threads get one, and then the queue fills: as soon as it is full, this is told here.
     while client.get("/_admin/server/availability").status == 200 {
-        waiting.push(server.sent(&request(
-            "POST",
-            "/_api/cursor",
-            &[],
-            endless().to_string().as_bytes(),
-        )));
+        waiting.push(server.sent(&endless()));
         assert!(waiting.len() < 10_000, "the queue never fills");
         std::thread::sleep(Duration::from_millis(2));
     }
     let refused = loop {
-        let answer = ask(&mut client, &json!({"query": "RETURN 1"}));
+        let answer = asked(&mut client, &json!({"query": "RETURN 1"}));
         if answer.status == 503 {
             break answer;
         }
         // A thread came to help on a machine that is slow.
-        waiting.push(server.sent(&request(
-            "POST",
-            "/_api/cursor",
-            &[],
-            endless().to_string().as_bytes(),
-        )));
+        waiting.push(server.sent(&endless()));
     };
     assert_eq!(number(&refused), (503, 21003));
     assert_eq!(refused.header("Retry-After"), Some("1"));
@@ -386,21 +371,20 @@ fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
     let server = start();
     let mut client = server.client();
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
-    let query = request("POST", "/_api/cursor", &[], endless().to_string().as_bytes());
-    let mut asking: Vec<_> = (0..4).map(|_| server.sent(&query)).collect();
-    wait_for(|| (running(&mut client).len() == 4).then_some(()));
+    let mut asking: Vec<_> = (0..4).map(|_| server.sent(&endless())).collect();
+    wait_until_running(&mut client, 4);
     // More than there are threads for, so that the last ones wait.
-    asking.extend((0..200).map(|_| server.sent(&query)));
+    asking.extend((0..200).map(|_| server.sent(&endless())));
     let import = request("POST", "/_api/import?collection=c", &[], br#"{"_key":"late"}"#);
     asking.push(server.sent(&import));
     wait_for(|| {
         let count = running(&mut client).len();
         std::thread::sleep(Duration::from_millis(50));
-        (count > 4 && running(&mut client).len() == count).then_some(())
+        if count > 4 && running(&mut client).len() == count { Ok(()) } else { Err(count) }
     });
     drop(asking);
-    wait_for(|| running(&mut client).is_empty().then_some(()));
-    let answer = ask(&mut client, &json!({"query": "RETURN LENGTH(c)"}));
+    wait_until_running(&mut client, 0);
+    let answer = asked(&mut client, &json!({"query": "RETURN LENGTH(c)"}));
     assert_eq!(answer.json()["result"], json!([0]), "the import was not begun");
 }
 
@@ -431,7 +415,7 @@ fn a_cursor_that_is_read_is_busy() {
         "query": "FOR i IN 1..100 LET x = i > 50 ? SLEEP(600) : 0 RETURN i", "batchSize": 10,
         "options": {"stream": true},
     });
-    let id = ask(&mut client, &body).json()["id"].as_str().unwrap().to_owned();
+    let id = asked(&mut client, &body).json()["id"].as_str().unwrap().to_owned();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -474,7 +458,7 @@ fn what_is_told_of_queries_is_true_of_them() {
     ] {
         assert_eq!(client.get(target).json().pointer(place), Some(&json!("4.0.0")), "{target}");
     }
-    let version = ask(&mut client, &json!({"query": "RETURN VERSION()"}));
+    let version = asked(&mut client, &json!({"query": "RETURN VERSION()"}));
     assert_eq!(version.json()["result"], json!(["4.0.0"]));
 }
 
@@ -488,7 +472,7 @@ fn batches_are_cut_by_their_bytes() {
             "query": "FOR i IN 1..60 RETURN @text", "bindVars": {"text": "x".repeat(1 << 20)},
             "batchSize": 1_000, "options": {"stream": is_stream},
         });
-        let (mut answer, mut values, mut batches) = (ask(&mut client, &body), 0, 0);
+        let (mut answer, mut values, mut batches) = (asked(&mut client, &body), 0, 0);
         loop {
             assert!(answer.body.len() < 18 << 20, "{} bytes", answer.body.len());
             let batch = answer.json();
@@ -518,7 +502,7 @@ fn answers_take_no_more_memory_than_there_is() {
     let mut client = server.client();
     // Each character takes six bytes in the answer.
     let query = json!({"query": "RETURN @text", "bindVars": {"text": "\u{1}".repeat(1_000_000)}});
-    let answer = ask(&mut client, &query);
+    let answer = asked(&mut client, &query);
     assert_eq!(answer.status, 500, "36 MB of parsed forms");
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     make(&mut client, "/_api/document/c", &json!({"_key": "k", "v": "v".repeat(1 << 20)}));
@@ -535,16 +519,10 @@ fn answers_take_no_more_memory_than_there_is() {
     assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
     assert!(statuses.contains(&200), "{statuses:?}");
     drop(readers);
-    let begun = Instant::now();
-    loop {
-        let page = client.get("/metrics");
-        let name = "pellucid_request_memory_bytes ";
-        let line = page.text().lines().find_map(|line| line.strip_prefix(name));
-        if line.unwrap().parse::<u64>().unwrap() == 0 {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{line:?} bytes never come back");
-    }
+    wait_for(|| match client.figure("pellucid_request_memory_bytes") {
+        0.0 => Ok(()),
+        bytes => Err(bytes),
+    });
 }
 
 /// An import took as long as it took.

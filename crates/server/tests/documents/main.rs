@@ -14,3 +14,40 @@ mod queries;
 mod refused;
 mod rights;
 mod users;
+
+use common::{Answer, Client, Running, start};
+use serde_json::{Value, json};
+
+/// A server with a collection `c` that has this document.
+fn with_collection(document: &str) -> (Running, Client) {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
+    assert_eq!(client.call("POST", "/_api/document/c", &[], document).status, 202);
+    (server, client)
+}
+
+/// Calls; null is no body.
+fn call(client: &mut Client, method: &str, target: &str, body: &Value) -> Answer {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    client.call(method, target, &[], body)
+}
+
+fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status: u16) -> Value {
+    let answer = call(client, method, target, body);
+    let json = answer.json();
+    assert_eq!(answer.status, status, "{method} {target}: {json}");
+    assert!(answer.header("x-arango-queue-time-seconds").is_some());
+    json
+}
+
+/// The answer to a query.
+fn asked(client: &mut Client, body: &Value) -> Answer {
+    call(client, "POST", "/_api/cursor", body)
+}
+
+/// The result of a query.
+fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
+    let body = json!({"query": query, "bindVars": variables});
+    expect(client, "POST", "/_api/cursor", &body, 201)["result"].clone()
+}

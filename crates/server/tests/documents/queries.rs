@@ -1,20 +1,8 @@
 //! Queries and cursors over HTTP.
 
-use crate::common::{Client, TestStore, start};
+use crate::common::{TestStore, start};
+use crate::{ask, expect};
 use serde_json::{Value, json};
-
-fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status: u16) -> Value {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let answer = client.call(method, target, &[], body);
-    let json = answer.json();
-    assert_eq!(answer.status, status, "{method} {target}: {json}");
-    json
-}
-
-fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
-    let body = json!({"query": query, "bindVars": variables});
-    expect(client, "POST", "/_api/cursor", &body, 201)["result"].clone()
-}
 
 #[test]
 fn queries_find_documents_by_scan_and_by_index() {
@@ -94,35 +82,6 @@ fn cursors_give_their_batches_and_then_are_gone() {
     }
     let error = expect(&mut client, "PUT", "/_api/cursor/undefined", &Value::Null, 404);
     assert_eq!(error["errorNum"], 1600);
-}
-
-/// A thousand increments by queries that are asked again where another one was faster.
-#[test]
-fn parallel_read_modify_write_queries_lose_nothing() {
-    let server = start();
-    let mut client = server.client();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
-    expect(&mut client, "POST", "/_api/document/c", &json!({"_key": "d", "n": 0}), 202);
-    let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
-    let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
-    std::thread::scope(|scope| {
-        for _ in 0..10 {
-            scope.spawn(|| {
-                let mut client = server.client();
-                for _ in 0..100 {
-                    loop {
-                        let answer = client.call("POST", "/_api/cursor", &[], &body);
-                        if answer.status == 201 {
-                            break;
-                        }
-                        assert_eq!(answer.json()["errorNum"], 1200, "{}", answer.text());
-                    }
-                }
-            });
-        }
-    });
-    let document = expect(&mut client, "GET", "/_api/document/c/d", &Value::Null, 200);
-    assert_eq!(document["n"], 1_000);
 }
 
 /// Values longer than a key has room for are found through an index, and are not taken for others

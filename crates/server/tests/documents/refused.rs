@@ -1,7 +1,8 @@
 //! What of ArangoDB's API is not there, and says so: each call with the status and the number that
 //! its drivers expect. Also the numbers of errors that few calls lead to.
 
-use crate::common::{Answer, Client, Running, number, start};
+use crate::common::{Answer, number};
+use crate::{asked, with_collection};
 use serde_json::{Value, json};
 
 /// Calls that are refused: method, target, body, status, number.
@@ -93,21 +94,12 @@ const QUERIES: &[(&str, u16, u64)] = &[
     ("FOR d IN FULLTEXT(c, 'a', 'b') RETURN d", 400, 1540),
 ];
 
-/// A server with a collection `c` that has a document `a`.
-fn with_collection() -> (Running, Client) {
-    let server = start();
-    let mut client = server.client();
-    assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
-    assert_eq!(client.call("POST", "/_api/document/c", &[], r#"{"_key":"a"}"#).status, 202);
-    (server, client)
-}
-
 /// Says of each answer that is not as it should be what it is.
 #[derive(Default)]
-struct Wrong(Vec<String>);
+pub(crate) struct Wrong(Vec<String>);
 
 impl Wrong {
-    fn check(&mut self, what: &str, answer: &Answer, expected: (u16, u64)) {
+    pub(crate) fn check(&mut self, what: &str, answer: &Answer, expected: (u16, u64)) {
         let is_json = answer.header("Content-Type") == Some("application/json");
         let found = (answer.status >= 400 && is_json).then(|| number(answer));
         if found != Some(expected) {
@@ -115,25 +107,21 @@ impl Wrong {
         }
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         assert!(self.0.is_empty(), "{}", self.0.join("\n"));
     }
 }
 
-fn ask(client: &mut Client, body: &Value) -> Answer {
-    client.call("POST", "/_api/cursor", &[], body.to_string())
-}
-
 #[test]
 fn what_is_not_built_is_refused_by_its_number() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_collection(r#"{"_key":"a"}"#);
     let mut wrong = Wrong::default();
     for (method, target, body, status, number) in NOT_BUILT {
         let answer = client.call(method, target, &[], body);
         wrong.check(&format!("{method} {target} {body}"), &answer, (*status, *number));
     }
     for (text, status, number) in QUERIES {
-        let answer = ask(&mut client, &json!({"query": text}));
+        let answer = asked(&mut client, &json!({"query": text}));
         wrong.check(text, &answer, (*status, *number));
     }
     for (name, value, status, number) in [
@@ -195,7 +183,7 @@ const SELDOM_QUERIES: &[(&str, bool, u16, u64)] = &[
 
 #[test]
 fn errors_that_come_seldom_have_their_number() {
-    let (_server, mut client) = with_collection();
+    let (_server, mut client) = with_collection(r#"{"_key":"a"}"#);
     let given = r#"{"name":"given","keyOptions":{"allowUserKeys":false}}"#;
     assert_eq!(client.call("POST", "/_api/collection", &[], given).status, 200);
     assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"other"}"#).status, 200);
@@ -206,9 +194,9 @@ fn errors_that_come_seldom_have_their_number() {
     }
     for (text, is_warning, status, number) in SELDOM_QUERIES {
         let strict = json!({"query": text, "options": {"failOnWarning": is_warning}});
-        wrong.check(text, &ask(&mut client, &strict), (*status, *number));
+        wrong.check(text, &asked(&mut client, &strict), (*status, *number));
         if *is_warning {
-            let answer = ask(&mut client, &json!({"query": text}));
+            let answer = asked(&mut client, &json!({"query": text}));
             assert_eq!(answer.status, 201, "{text}");
             assert_eq!(answer.json()["extra"]["warnings"][0]["code"], *number, "{text}");
         }
@@ -218,7 +206,7 @@ fn errors_that_come_seldom_have_their_number() {
         format!("RETURN {}{inner}{}", open.repeat(depth), close.repeat(depth))
     };
     for text in [deep("-", "1", "", 500), deep("[", "", "]", 500), deep("(RETURN ", "1", ")", 90)] {
-        let answer = ask(&mut client, &json!({"query": text}));
+        let answer = asked(&mut client, &json!({"query": text}));
         wrong.check(&text[..20], &answer, (500, 1524));
     }
     wrong.end();

@@ -61,21 +61,14 @@ fn is_untouched(client: &mut Client, name: &str) {
 
 fn ask(client: &mut Client, call: &str, who: &str, query: &str, binds: &Value) -> Answer {
     let body = json!({"query": query, "bindVars": binds}).to_string();
-    let headers = [("Authorization", &*basic(who, who))];
-    client.call("POST", &format!("/_db/d/_api/{call}"), &headers, body)
+    call_as(client, who, ("POST", &format!("/_api/{call}")), &body)
 }
 
 /// `DOCUMENT` and `COLLECTION_COUNT` asked nobody, and gave what a grant keeps from the account.
 #[test]
 fn a_query_reads_no_collection_that_is_kept_from_its_account() {
-    let (server, mut client) = guarded();
-    let root = server.client().call(
-        "GET",
-        "/_db/d/_api/collection/secret",
-        &[("Authorization", &basic("root", "root"))],
-        b"",
-    );
-    let id = root.json()["id"].as_str().unwrap().to_owned();
+    let (_server, mut client) = guarded();
+    let id = number_of(&mut client, "secret");
     let none = json!({});
     let by_number = json!({"id": format!("{id}/k")});
     for (query, binds) in [
@@ -342,32 +335,25 @@ fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
 
 #[test]
 fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
-    let (server, mut client) = guarded();
+    let (_server, mut client) = guarded();
     let told = TestStore::asked_for().status_of_changes();
+    // By its number, it is the same collection.
+    let number = number_of(&mut client, "secret");
     for (who, name, status) in [
         ("root", "secret", told),
         ("guest", "plan", told),
         ("guest", "secret", 403),
+        ("guest", &*number, 403),
         ("guest", "none", 404),
     ] {
         let target = format!("/v0/changes?since=0&database=d&collection={name}");
         let answer = client.call("GET", &target, &[("Authorization", &*basic(who, who))], b"");
         assert_eq!(answer.status, status, "{who} {name}: {}", answer.text());
     }
-    // By its number, it is the same collection.
-    let number = number_of(&mut client, "secret");
-    let target = format!("/v0/changes?since=0&database=d&collection={number}");
-    let answer = client.call("GET", &target, &[("Authorization", &*basic("guest", "guest"))], b"");
-    assert_eq!(answer.status, 403, "{}", answer.text());
     // Those of entities need the right to their table.
-    let answer = client.call(
-        "GET",
-        "/v0/changes?since=0",
-        &[("Authorization", &*basic("guest", "guest"))],
-        b"",
-    );
+    let guest = [("Authorization", &*basic("guest", "guest"))];
+    let answer = client.call("GET", "/v0/changes?since=0", &guest, b"");
     assert_eq!(answer.status, 403, "{}", answer.text());
-    drop(server);
 }
 
 /// The right to the database was enough, and it was told whether there was one of the name.

@@ -15,12 +15,6 @@ use serde_json::{Value, json};
 /// Time in which a change has to arrive.
 const SOON: Duration = Duration::from_secs(20);
 
-fn lines(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
-    answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 /// Sequence number, key, and the value if there is one.
 fn entry(line: &Value) -> (u64, String, Option<String>) {
     let text = |name: &str| {
@@ -85,7 +79,7 @@ fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
     client.put(&entity("b"), "2");
     client.put(&entity("a"), "3");
     client.call("DELETE", &entity("b"), &[], b"");
-    let all = lines(&client.get("/v0/changes?since=0"));
+    let all = client.get("/v0/changes?since=0").lines();
     let (last, changes) = all.split_last().unwrap();
     let entries: Vec<_> = changes.iter().map(entry).collect();
     let values: Vec<_> =
@@ -94,11 +88,11 @@ fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
     assert!(entries.is_sorted_by_key(|(sequence, _, _)| *sequence));
     // What was made since belongs to the documents, or is nothing.
     let since = last["sequence"].as_u64().unwrap();
-    assert_eq!(lines(&client.get(&format!("/v0/changes?since={since}"))).len(), 1);
+    assert_eq!(client.get(&format!("/v0/changes?since={since}")).lines().len(), 1);
     let put = sequence(&client.put(&entity("c"), "4"));
-    let more = lines(&client.get(&format!("/v0/changes?since={since}")));
+    let more = client.get(&format!("/v0/changes?since={since}")).lines();
     assert_eq!(entry(&more[0]), (put, "c".to_owned(), Some("4".to_owned())));
-    let of_prefix = lines(&client.get("/v0/changes?since=0&prefix=a"));
+    let of_prefix = client.get("/v0/changes?since=0&prefix=a").lines();
     assert_eq!(of_prefix.len(), 3, "{of_prefix:?}");
 }
 
@@ -189,7 +183,7 @@ fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
     insert(&mut client, json!({ "_key": "one", "a": [1, "ü"] }));
     insert(&mut client, json!({ "_key": "two" }));
     assert_eq!(client.call("DELETE", "/_api/document/c/two", &[], b"").status, 202);
-    let all = lines(&client.get("/v0/changes?since=0&collection=c"));
+    let all = client.get("/v0/changes?since=0&collection=c").lines();
     let (_, changes) = all.split_last().unwrap();
     let keys: Vec<_> = changes.iter().map(|line| line["key"].as_str().unwrap()).collect();
     assert_eq!(keys, ["one", "two", "two"]);

@@ -34,10 +34,3 @@ fn all_tables_are_merged_into_one_level_and_nothing_is_lost() {
     assert_eq!(client.get(&entity("k25")).text(), "value 5 of round 2");
     assert_eq!(client.get(&entity("k3")).text(), "value 3 of round 0");
 }
-
-#[test]
-fn it_is_asked_for_with_put_alone() {
-    let running = start();
-    let answer = running.client().get("/_admin/compact");
-    assert_eq!((answer.status, answer.header("Allow")), (405, Some("PUT")));
-}

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{entity, start};
+use crate::metrics::parse;
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../../docs/grafana/pellucid.json");
@@ -47,21 +48,15 @@ fn expressions(value: &Value, found: &mut Vec<(String, String)>) {
 /// The labels of each metric on the page; of one that has no sample now, none are known.
 fn metrics(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in page.lines() {
-        if let Some(family) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = family.split_once(' ').unwrap();
-            known.entry(name.to_owned()).or_default();
-            if kind == "histogram" {
-                for ending in ["_bucket", "_sum", "_count"] {
-                    known.entry(format!("{name}{ending}")).or_default();
-                }
+    for (name, family) in parse(page) {
+        if family.kind == "histogram" {
+            for ending in ["_bucket", "_sum", "_count"] {
+                known.entry(format!("{name}{ending}")).or_default();
             }
-        } else if !line.starts_with('#') {
-            let end = line.find(['{', ' ']).unwrap();
-            let labels = known.entry(line[..end].to_owned()).or_default();
-            for pair in line[end..].split(['{', ',', '}']).filter(|pair| pair.contains("=\"")) {
-                labels.insert(pair.split_once('=').unwrap().0.to_owned());
-            }
+        }
+        known.entry(name).or_default();
+        for (name, labels, _) in family.samples {
+            known.entry(name).or_default().extend(labels.into_keys());
         }
     }
     known

@@ -76,10 +76,3 @@ fn metrics_say_the_same() {
     assert_eq!(value(step), number(&document, "/reads/journal/place/samples") as f64);
     assert!(value("pellucid_engine_write_wait_seconds_total{cause=\"group\"}") >= 0.0);
 }
-
-#[test]
-fn other_methods_are_refused() {
-    let running = start();
-    let answer = running.client().call("POST", "/_admin/engine", &[], b"");
-    assert_eq!((answer.status, answer.header("Allow")), (405, Some("GET, HEAD")));
-}

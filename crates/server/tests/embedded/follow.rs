@@ -1,10 +1,10 @@
 //! Slow requests in the log, and traced ones at a collector.
 
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Client, Running, entity, request, start_with};
+use crate::common::{Running, entity, request, start_with, wait_for};
 use pellucid_account::OperationAccount;
 use pellucid_server::Export;
 use serde_json::Value;
@@ -59,63 +59,33 @@ fn a_request_of_a_trace_becomes_spans_below_the_callers() {
 mod otlp {
     use serde::Deserialize;
 
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct ExportTraceServiceRequest {
-        pub(super) resource_spans: Vec<ResourceSpans>,
+    macro_rules! messages {
+        ($($name:ident { $($(#[$default:meta])? $member:ident: $kind:ty,)* })*) => { $(
+            #[derive(Debug, Default, Deserialize)]
+            #[serde(rename_all = "camelCase", deny_unknown_fields)]
+            pub(super) struct $name { $($(#[$default])? pub(super) $member: $kind,)* }
+        )* };
     }
 
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct ResourceSpans {
-        pub(super) resource: Resource,
-        pub(super) scope_spans: Vec<ScopeSpans>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct Resource {
-        pub(super) attributes: Vec<KeyValue>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct ScopeSpans {
-        pub(super) scope: InstrumentationScope,
-        pub(super) spans: Vec<Span>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct InstrumentationScope {
-        pub(super) name: String,
-        pub(super) version: String,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct Span {
-        pub(super) trace_id: String,
-        pub(super) span_id: String,
-        #[serde(default)]
-        pub(super) trace_state: String,
-        #[serde(default)]
-        pub(super) parent_span_id: String,
-        pub(super) name: String,
-        pub(super) kind: u32,
-        pub(super) start_time_unix_nano: String,
-        pub(super) end_time_unix_nano: String,
-        #[serde(default)]
-        pub(super) attributes: Vec<KeyValue>,
-        #[serde(default)]
-        pub(super) status: Status,
-    }
-
-    #[derive(Debug, Default, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    pub(super) struct Status {
-        #[serde(default)]
-        pub(super) code: u32,
+    messages! {
+        ExportTraceServiceRequest { resource_spans: Vec<ResourceSpans>, }
+        ResourceSpans { resource: Resource, scope_spans: Vec<ScopeSpans>, }
+        Resource { attributes: Vec<KeyValue>, }
+        ScopeSpans { scope: InstrumentationScope, spans: Vec<Span>, }
+        InstrumentationScope { name: String, version: String, }
+        Span {
+            trace_id: String,
+            span_id: String,
+            #[serde(default)] trace_state: String,
+            #[serde(default)] parent_span_id: String,
+            name: String,
+            kind: u32,
+            start_time_unix_nano: String,
+            end_time_unix_nano: String,
+            #[serde(default)] attributes: Vec<KeyValue>,
+            #[serde(default)] status: Status,
+        }
+        Status { #[serde(default)] code: u32, }
     }
 
     #[derive(Debug, Deserialize)]
@@ -228,12 +198,6 @@ fn a_share_of_the_others_is_traced_also_where_they_leave_the_event_loop() {
     assert_eq!((&own["name"], own.get("parentSpanId")), (&"entity_put".into(), None));
 }
 
-fn figure(client: &mut Client, name: &str) -> u64 {
-    let page = client.get("/metrics");
-    let value = page.text().lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-    value.unwrap().parse().unwrap()
-}
-
 #[test]
 fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -245,10 +209,10 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     for _ in 0..10 {
         assert_eq!(client.get(&entity("a")).status, 404);
     }
-    while figure(&mut client, "pellucid_trace_requests_lost_total") == 0 {
+    while client.figure("pellucid_trace_requests_lost_total") == 0.0 {
         std::thread::yield_now();
     }
-    assert_eq!(figure(&mut client, "pellucid_trace_requests_exported_total"), 0);
+    assert_eq!(client.figure("pellucid_trace_requests_exported_total"), 0.0);
     let said = || {
         let lines = server.log.lock().unwrap();
         lines.iter().filter(|line| line.contains("spans are lost")).count()
@@ -313,16 +277,15 @@ fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
     let asking = server.sent(&request("POST", "/_api/cursor", &[], query.as_bytes()));
     std::thread::sleep(Duration::from_millis(400));
     drop((gone, asking));
-    let begun = Instant::now();
     let is_told = |operation: &str| {
         let operation = format!("operation=\"{operation}\"");
         let outcome = "outcome=\"client_gone\"";
         slow_lines(&server).iter().any(|line| line.contains(&operation) && line.contains(outcome))
     };
-    while !(is_told("entity_get") && is_told("query")) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", slow_lines(&server));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| match is_told("entity_get") && is_told("query") {
+        true => Ok(()),
+        false => Err(slow_lines(&server)),
+    });
     let account = server.account();
     for operation in ["entity_get", "query"] {
         let is_it = |of: &&OperationAccount| of.operation == operation;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{Client, start_with};
+use crate::common::{Client, Running, request, start_with};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
@@ -130,9 +130,10 @@ impl Map for SlowMap {
 
 /// A server with one event loop on a disk that the test holds and releases, filled so far that the
 /// first keys lie in segments that are sealed.
-fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> RunningServer {
+fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TempDir, RunningServer) {
+    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let engine_options = EngineOptions {
-        file_system: Arc::new(SlowFileSystem(Arc::clone(disk))),
+        file_system: Arc::new(SlowFileSystem(Arc::clone(&disk))),
         segment_size_bytes: 1 << 20,
         ..EngineOptions::default()
     };
@@ -147,7 +148,14 @@ fn start(disk: &Arc<Disk>, folder: &TempDir, embedded: EmbeddedOptions) -> Runni
         let target = format!("/v0/entity?id=key-{number}");
         assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
     }
-    server
+    (disk, folder, server)
+}
+
+/// The longest time in the queue of an operation, in nanoseconds.
+fn queue_ns(server: &Running, operation: &str) -> u64 {
+    let account = server.account();
+    let of = account.operations.iter().find(|found| found.operation == operation).unwrap();
+    of.phases.iter().find(|phase| phase.name == "queue").unwrap().distribution.max_ns
 }
 
 fn value(number: usize) -> Vec<u8> {
@@ -156,8 +164,7 @@ fn value(number: usize) -> Vec<u8> {
 
 #[test]
 fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut waiting = Client::connect(server.address().unwrap());
     let mut beside = Client::connect(server.address().unwrap());
     disk.hold();
@@ -185,15 +192,14 @@ fn range_of_threes(limit: usize) -> Vec<u8> {
 
 #[test]
 fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut beside = Client::connect(server.address().unwrap());
     // A short one is tried on its event loop, a long one is not; both reach beyond one piece.
     for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
         let mut waiting = Client::connect(server.address().unwrap());
         disk.hold();
         let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
-        waiting.send(&crate::common::request("GET", &target, &[], b""));
+        waiting.send(&request("GET", &target, &[], b""));
         // All on the one event loop, and all answered while the range waits.
         assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
         assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
@@ -209,11 +215,10 @@ fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
 /// The first piece comes from memory, and what follows does not.
 #[test]
 fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut reader = Client::connect(server.address().unwrap());
     let mut beside = Client::connect(server.address().unwrap());
-    reader.send(&crate::common::request("GET", "/v0/entities?start=key-", &[], b""));
+    reader.send(&request("GET", "/v0/entities?start=key-", &[], b""));
     let head = reader.try_head().unwrap();
     assert_eq!(head.status, 200);
     let mut bytes = reader.try_chunk().unwrap().unwrap().len();
@@ -235,12 +240,7 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
         let server = start_with(|options| options.embedded.hand_over = mode);
         let mut client = server.client();
         assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
-        let queue_ns = || {
-            let account = server.account();
-            let range = account.operations.iter().find(|found| found.operation == "entity_range");
-            let queue = range.unwrap().phases.iter().find(|phase| phase.name == "queue").unwrap();
-            queue.distribution.max_ns
-        };
+        let queue_ns = || queue_ns(&server, "entity_range");
         assert_eq!(client.get("/v0/entities?start=a&limit=128").body, b"a\none", "{mode:?}");
         assert_eq!(queue_ns() > 0, mode == HandOver::Always, "{mode:?}");
         for query in ["start=a&limit=129", "start=a"] {
@@ -254,8 +254,7 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
 /// `--stop-timeout` said.
 #[test]
 fn a_stop_waits_for_no_thread_beyond_its_time() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
     for number in 0..200 {
@@ -266,7 +265,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
     disk.hold();
     let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
     let mut waiting = Client::connect(server.address().unwrap());
-    waiting.send(&crate::common::request("POST", "/_api/cursor", &[], query));
+    waiting.send(&request("POST", "/_api/cursor", &[], query));
     while !client.get("/_api/query/current").text().contains("stuck") {}
     let (sender, stopped) = std::sync::mpsc::channel();
     let stop = std::thread::spawn(move || sender.send(server.stop()).unwrap());
@@ -287,9 +286,8 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
 
 #[test]
 fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
-    let server = start(&disk, &folder, embedded);
+    let (disk, _folder, server) = start(embedded);
     disk.hold();
     let answer = Client::connect(server.address().unwrap()).get("/v0/entity?id=key-3");
     assert_eq!(answer.status, 503);
@@ -317,10 +315,7 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
         let broken = [&large[..], b"nonsense\n"].concat();
         assert_eq!(client.call("POST", "/v0/batch", &[], &broken).status, 400);
         assert_eq!(client.get("/v0/entity?id=b").body, b"two");
-        let account = server.account();
-        let get = account.operations.iter().find(|found| found.operation == "entity_get").unwrap();
-        let queue = get.phases.iter().find(|phase| phase.name == "queue").unwrap();
-        assert_eq!(queue.distribution.max_ns > 0, mode == HandOver::Always, "{mode:?}");
+        assert_eq!(queue_ns(&server, "entity_get") > 0, mode == HandOver::Always, "{mode:?}");
     }
 }
 
@@ -328,9 +323,8 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
 /// there only if what it reads is not in memory.
 #[test]
 fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     // Of a store that was just opened nobody knows yet what is in memory.
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     let mut post = |target: &str, body: String| {
         let answer = client.call("POST", target, &[], body);
@@ -354,7 +348,7 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
     }
     disk.hold();
     let mut waiting = Client::connect(server.address().unwrap());
-    waiting.send(&crate::common::request("POST", "/_api/cursor", &[], body(7).as_bytes()));
+    waiting.send(&request("POST", "/_api/cursor", &[], body(7).as_bytes()));
     assert_eq!(client.get("/v0/status").status, 200);
     assert_eq!(client.get("/_api/version").status, 200);
     disk.release();
@@ -367,9 +361,8 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
 /// loop, as queries do.
 #[test]
 fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
-    let server = start(&disk, &folder, EmbeddedOptions::default());
+    let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     let answer = client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -388,7 +381,7 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
     disk.hold();
     let mut waiting = Client::connect(server.address().unwrap());
-    waiting.send(&crate::common::request("GET", "/_api/document/c/7", &[], b""));
+    waiting.send(&request("GET", "/_api/document/c/7", &[], b""));
     assert_eq!(client.get("/_api/version").status, 200);
     disk.release();
     let answer = waiting.answer();

@@ -1,12 +1,9 @@
 //! Single requests, seen from aside: the slow ones, those under way, traces, and what runs beside
 //! them.
 
-use crate::common::{Running, entity, request, start, start_with};
+use crate::common::{Running, entity, request, start, start_with, wait_for};
 use pellucid_server::Accounting;
 use serde_json::Value;
-
-/// Looks at a page before what is expected is not to come.
-const LOOKS_MAX: usize = 20_000;
 
 fn page(running: &Running, path: &str) -> Value {
     let answer = running.client().get(path);
@@ -72,9 +69,10 @@ fn keys_are_shown_where_the_operator_asks_for_them() {
 
 /// The page of requests under way, once it is as it is expected to be.
 fn eventually(running: &Running, is_expected: impl Fn(&[Value]) -> bool) -> Value {
-    let mut looks = (0..LOOKS_MAX).map(|_| page(running, "/_admin/requests"));
-    let expected = looks.find(|document| is_expected(list(document, "requests")));
-    expected.expect("it is so in the end")
+    wait_for(|| {
+        let document = page(running, "/_admin/requests");
+        if is_expected(list(&document, "requests")) { Ok(document) } else { Err(document) }
+    })
 }
 
 /// A client that takes nothing keeps its response under way, and everybody can see it.
@@ -201,24 +199,14 @@ fn interference_counts_and_hides_what_is_too_few() {
     }
 }
 
-#[test]
-fn the_version_is_what_drivers_expect() {
-    let running = start();
-    let document = page(&running, "/_api/version");
-    assert_eq!(
-        (&document["server"], &document["license"]),
-        (&"arango".into(), &"community".into())
-    );
-    assert!(document["version"].as_str().unwrap().starts_with("3.12."));
-    assert_eq!(running.client().call("PUT", "/_api/version", &[], b"").status, 405);
-}
-
 /// A request of each page with a method that it does not have.
 #[test]
-fn the_pages_are_read_only() {
+fn the_pages_have_their_methods_alone() {
     let running = start();
-    for path in ["slow", "requests", "interference", "trace"] {
-        let path = format!("/_admin/{path}");
-        assert_eq!(running.client().call("POST", &path, &[], b"").status, 405, "{path}");
+    let read_only = ["slow", "requests", "interference", "trace", "engine"];
+    let read_only = read_only.map(|page| ("POST", page, "GET, HEAD"));
+    for (method, page, allowed) in read_only.into_iter().chain([("GET", "compact", "PUT")]) {
+        let answer = running.client().call(method, &format!("/_admin/{page}"), &[], b"");
+        assert_eq!((answer.status, answer.header("Allow")), (405, Some(allowed)), "{page}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::common::{Client, Running, add_account, basic, entity, start_with};
+use crate::common::{Client, Running, add_account, basic, entity, request, start, start_with};
 use pellucid_server::access::{Authentication, Right};
 
 /// A server with accounts that may read, write, and see the admin pages; each one's password is its
@@ -96,7 +96,7 @@ fn a_request_that_waits_for_its_password_says_so() {
             .map(|password| {
                 let mut client = server.client();
                 let headers = [("Authorization", &*password)];
-                client.send(&crate::common::request("GET", &entity("a"), &headers, b""));
+                client.send(&request("GET", &entity("a"), &headers, b""));
                 client
             })
             .collect();
@@ -117,7 +117,7 @@ fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
     let log_ins: Vec<Client> = (0..200)
         .map(|number| {
             let body = format!("{{\"username\":\"reader\",\"password\":\"{number}\"}}");
-            server.sent(&crate::common::request("POST", "/_open/auth", &[], body.as_bytes()))
+            server.sent(&request("POST", "/_open/auth", &[], body.as_bytes()))
         })
         .collect();
     let query = ("POST", "/_api/cursor", "{\"query\":\"RETURN 1\"}");
@@ -148,8 +148,7 @@ fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
 fn a_password_that_many_connections_send_at_once_is_verified_for_all() {
     let (server, _) = guarded();
     let authorization = basic("writer", "writer");
-    let get =
-        crate::common::request("GET", &entity("a"), &[("Authorization", &authorization)], b"");
+    let get = request("GET", &entity("a"), &[("Authorization", &authorization)], b"");
     let clients: Vec<Client> = (0..200).map(|_| server.sent(&get)).collect();
     clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 404));
 }
@@ -162,8 +161,8 @@ fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
     let (writer, token) = (basic("writer", "writer"), format!("Bearer {token}"));
     let value = vec![b'x'; 300_000];
     let bytes = [
-        crate::common::request("PUT", &entity("big"), &[("Authorization", &writer)], &value),
-        crate::common::request("GET", &entity("big"), &[("Authorization", &token)], b""),
+        request("PUT", &entity("big"), &[("Authorization", &writer)], &value),
+        request("GET", &entity("big"), &[("Authorization", &token)], b""),
     ];
     let mut client = server.sent(&bytes.concat());
     assert_eq!(client.answer().status, 201);
@@ -188,11 +187,10 @@ fn a_stranger_may_not_send_much_and_is_told_why() {
 
 #[test]
 fn accounts_that_change_on_the_disk_change_here() {
-    let mut data = None;
-    let server = start_with(|options| data = Some(options.data.clone()));
+    let server = start();
     let mut client = server.client();
     assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
-    add_account(&data.unwrap(), "ada", &[("*", Right::Write)]);
+    add_account(server.folder(), "ada", &[("*", Right::Write)]);
     while client.get(&entity("a")).status != 401 {
         std::thread::yield_now();
     }

@@ -194,25 +194,6 @@ fn the_api_describes_itself() {
 }
 
 #[test]
-fn unknown_document_paths_are_404_as_that_contract_says() {
-    let running = start();
-    let answer = running.client().get("/_x");
-    assert_eq!(answer.status, 404);
-    let body = answer.json();
-    assert_eq!((&body["error"], &body["code"]), (&true.into(), &404.into()));
-    assert!(body["errorNum"].is_number());
-    assert!(body["errorMessage"].as_str().unwrap().contains("/_x"));
-}
-
-#[test]
-fn status_is_200_once_the_node_serves() {
-    let running = start();
-    let mut client = running.client();
-    assert_eq!(client.get("/v0/status").status, 200);
-    assert_eq!(client.call("HEAD", "/v0/status", &[], b"").status, 200);
-}
-
-#[test]
 fn keys_are_bytes_however_they_are_encoded() {
     let running = start();
     let mut client = running.client();

@@ -3,11 +3,11 @@
 
 use std::io::Write;
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pellucid_io::{Random, SeededRandom};
 
-use crate::common::{Running, entity, request, start, start_with};
+use crate::common::{Running, entity, request, start, start_with, wait_for};
 
 const PUT: &str = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\n";
 
@@ -291,16 +291,10 @@ fn two_thousand_connections_of_garbage() {
     let after = running.client().get(&guarded);
     assert_eq!((after.text(), after.etag()), (value.text(), value.etag()));
     assert_eq!(running.log.lock().unwrap().len(), 0, "nothing failed on our side");
-    let begun = Instant::now();
-    let open = || {
-        let page = running.client().get("/metrics");
-        let line = page.text().lines().find(|line| line.starts_with("pellucid_connections_open "));
-        line.unwrap().rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()
-    };
-    while open() > 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "connections are left behind");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| match running.client().figure("pellucid_connections_open") {
+        ..=2.0 => Ok(()),
+        left_behind => Err(left_behind),
+    });
 }
 
 #[test]

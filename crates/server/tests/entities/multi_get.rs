@@ -1,6 +1,6 @@
 //! `POST /v0/entities/get`: entities of several keys in one answer.
 
-use crate::common::{Answer, Client, encode, entity, start};
+use crate::common::{Client, encode, entity, start};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -10,12 +10,6 @@ const TARGET: &str = "/v0/entities/get";
 fn body(keys: &[&str]) -> String {
     let line = |key: &&str| json!({ "key": STANDARD.encode(key) }).to_string();
     keys.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn lines(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
-    answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn text(line: &Value, name: &str) -> String {
@@ -30,7 +24,7 @@ fn entities_come_in_the_order_of_their_keys_and_missing_ones_are_told() {
     client.put(&entity("a"), "A");
     let etag = client.put(&entity("b"), "B").etag();
     let answer = client.call("POST", TARGET, &[], body(&["b", "none", "a", "b"]));
-    let lines = lines(&answer);
+    let lines = answer.lines();
     let keys: Vec<_> = lines.iter().map(|line| text(line, "key")).collect();
     assert_eq!(keys, ["b", "none", "a", "b"]);
     assert_eq!((text(&lines[0], "value"), &lines[0]["etag"]), ("B".to_owned(), &json!(etag)));
@@ -45,7 +39,7 @@ fn each_line_has_the_time_of_its_read_if_that_is_wanted() {
     client.put(&entity("a"), "A");
     let wanted = [("Prefer", "timing")];
     let answer = client.call("POST", TARGET, &wanted, body(&["a", "none"]));
-    for line in lines(&answer) {
+    for line in answer.lines() {
         assert!(line["read_ns"].is_u64(), "{line}");
     }
     assert!(answer.header("Server-Timing").is_some());
@@ -71,7 +65,7 @@ fn all_of_an_answer_is_of_one_moment() {
         let reads = scope.spawn(move || {
             let mut client = reader.client();
             for _ in 0..50 {
-                let answer = lines(&client.call("POST", TARGET, &[], &wanted));
+                let answer = client.call("POST", TARGET, &[], &wanted).lines();
                 let first = text(&answer[0], "value");
                 assert!(answer.iter().all(|line| text(line, "value") == first));
             }
@@ -93,7 +87,7 @@ fn large_values_are_streamed() {
     client.put(&entity("large"), &value);
     let answer = client.call("POST", TARGET, &[], body(&["large"; 30]));
     assert_eq!(answer.header("Transfer-Encoding"), Some("chunked"));
-    let lines = lines(&answer);
+    let lines = answer.lines();
     assert_eq!(lines.len(), 30);
     assert!(lines.iter().all(|line| text(line, "value") == value));
 }

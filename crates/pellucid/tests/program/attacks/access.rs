@@ -3,13 +3,20 @@
 use serde_json::json;
 
 use super::arena::{ADMINISTRATOR, Arena, READER, WRITER};
-use super::raw::{Attack, Named};
+use super::raw::{Attack, Named, connect, send, statuses};
 use crate::common::client::{Answer, basic};
+use crate::common::until_closed;
 
 fn call(arena: &Arena, who: &str, method: &str, target: &str, body: &str) -> Answer {
-    let credentials = basic(who, who);
-    let headers = [("Authorization", credentials.as_str())];
+    let headers = [("Authorization", &*basic(who, who))];
     arena.guarded.client().call(method, target, &headers, body)
+}
+
+/// Asks for the version with these credentials, which are those of nobody.
+fn is_unknown(arena: &Arena, credentials: &str) {
+    let headers = [("Authorization", credentials)];
+    let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
+    assert_eq!(status, 401, "{credentials}");
 }
 
 /// The number of the collection that only the administrator may see.
@@ -137,28 +144,17 @@ pub(crate) fn attacks() -> Vec<Attack> {
                 call(arena, READER, "POST", "/_api/database", "{\"name\":\"mine\"}").status;
             assert!(matches!(status, 401 | 403), "{status}");
         }),
-        ("a wrong password", |arena| {
-            let credentials = basic("nobody", "nobody");
-            let headers = [("Authorization", credentials.as_str())];
-            let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
-            assert_eq!(status, 401);
-        }),
+        ("a wrong password", |arena| is_unknown(arena, &basic("nobody", "nobody"))),
         ("a token of no algorithm", |arena| {
             // {"alg":"none"} . {"preferred_username":"root","exp":9999999999} .
             let claims = "eyJwcmVmZXJyZWRfdXNlcm5hbWUiOiJyb290IiwiZXhwIjo5OTk5OTk5OTk5fQ";
-            let credentials = format!("Bearer eyJhbGciOiJub25lIn0.{claims}.");
-            let headers = [("Authorization", credentials.as_str())];
-            let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
-            assert_eq!(status, 401);
+            is_unknown(arena, &format!("Bearer eyJhbGciOiJub25lIn0.{claims}."));
         }),
         ("credentials of noise", |arena| {
             for value in
                 ["Basic", "Basic ====", "Basic AAAA", "Bearer", "x", "Negotiate abc", "Basic :"]
             {
-                let headers = [("Authorization", value)];
-                let status =
-                    arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
-                assert_eq!(status, 401, "{value}");
+                is_unknown(arena, value);
             }
         }),
         ("a log-in of brackets", |arena| {
@@ -214,12 +210,11 @@ fn origins() -> Vec<Attack> {
         })
     });
     let rebound = Attack::new("access: a name that was bound to this machine", |arena| {
-        let mut socket = super::raw::connect(arena.open.address);
+        let mut socket = connect(arena.open.address);
         let request =
             "GET /v0/entity?id=watched HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-        super::raw::send(&mut socket, request.as_bytes());
-        let answer = super::raw::until_closed(&mut socket);
-        let statuses = super::raw::statuses(&answer);
+        send(&mut socket, request.as_bytes());
+        let statuses = statuses(&until_closed(&mut socket));
         assert!(matches!(statuses[..], [403 | 421]), "{statuses:?}");
     });
     foreign.chain([rebound]).collect()

@@ -1,9 +1,6 @@
 //! The servers under attack, with watched clients beside.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -12,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::common::client::basic;
-use crate::common::tls::{certificate, write_private};
-use crate::common::{Client, PATIENT_NODES, Serving, entity, free_addresses, pellucid};
+use crate::common::tls::certificate;
+use crate::common::{Client, Serving, account, cluster, done, entity};
 
 /// Pause between two requests of a watched client.
 const WATCH_PAUSE: Duration = Duration::from_millis(2);
@@ -50,10 +47,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(data: &Path, arguments: &[&str]) -> Server {
-        let serving = Serving::start(data, arguments);
-        let address = serving.address;
-        Server { serving, address }
+    fn of(serving: Serving) -> Server {
+        Server { address: serving.address, serving }
     }
 
     /// Bytes that its process holds in memory.
@@ -82,18 +77,21 @@ impl Arena {
             (WRITER, &["--grant", "database/_system=write"]),
             (READER, &["--grant", "database/_system=read"]),
         ] {
-            add_account(&place("guarded"), name, arguments);
+            let add = [&["add", name][..], arguments].concat();
+            done(&account(&place("guarded"), &add, &format!("{name}\n")));
         }
-        let hide = ["--grant", "database/_system/secret=none"];
         for name in [WRITER, READER] {
-            account(&place("guarded"), &[&["grant", name][..], &hide[1..]].concat(), "");
+            let hide = ["grant", name, "database/_system/secret=none"];
+            done(&account(&place("guarded"), &hide, ""));
         }
         let (certificate, key) = certificate(folder.path());
-        let open = Server::start(&place("open"), LIMITS);
-        let guarded = Server::start(&place("guarded"), LIMITS);
-        let tls = ["--tls-cert", &certificate, "--tls-key", &key];
-        let secure = Server::start(&place("secure"), &[LIMITS, &tls].concat());
-        let (node, other) = cluster(folder.path());
+        let start = |name, more: &[&str]| {
+            Server::of(Serving::start(&place(name), &[LIMITS, more].concat()))
+        };
+        let (open, guarded) = (start("open", &[]), start("guarded", &[]));
+        let secure = start("secure", &["--tls-cert", &certificate, "--tls-key", &key]);
+        let flags = [LIMITS, &["--threads", "1"]].concat();
+        let [node, other] = cluster(folder.path(), &flags).map(Server::of);
         let arena = Arena { open, guarded, secure, node, _other: other, _folder: folder };
         arena.fill();
         arena
@@ -138,42 +136,6 @@ impl Arena {
 
 /// Limits that are small enough to be reached within a test.
 const LIMITS: &[&str] = &["--exchange-timeout", "2s", "--query-runtime-max", "5s"];
-
-fn account(data: &Path, arguments: &[&str], password: &str) {
-    let mut command = pellucid(&["account", "--data", data.to_str().unwrap()]);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // A command that asks for no password may have ended.
-    let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn add_account(data: &Path, name: &str, arguments: &[&str]) {
-    account(data, &[&["add", name][..], arguments].concat(), &format!("{name}\n"));
-}
-
-/// Two nodes of a cluster that share a secret.
-fn cluster(folder: &Path) -> (Server, Server) {
-    let secret = folder.join("cluster-secret");
-    write_private(&secret, "a secret of at least thirty-two characters\n");
-    // Both nodes have to know both.
-    let addresses = free_addresses::<2>().map(|address| address.to_string());
-    let nodes = addresses.clone().map(|address| format!("http://{address}")).join(",");
-    let start = |node: usize| {
-        let data = folder.join(format!("node{node}"));
-        let advertised = format!("http://{}", addresses[node]);
-        let mut command = pellucid(&["serve", "--data", data.to_str().unwrap()]);
-        command.args(["--listen", &addresses[node], "--cluster", &nodes]);
-        command.args(["--advertise", &advertised, "--threads", "1"]);
-        command.args(["--cluster-secret-file", secret.to_str().unwrap()]).args(LIMITS);
-        command.args(PATIENT_NODES);
-        let serving = Serving::spawn(command);
-        let address = serving.address;
-        Server { serving, address }
-    };
-    (start(0), start(1))
-}
 
 /// A client that asks all the time, and notes how long it waited at most and during which attack.
 pub(crate) struct Watch {

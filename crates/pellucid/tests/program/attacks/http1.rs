@@ -4,8 +4,8 @@ use std::io::Read;
 use std::net::Shutdown;
 
 use super::arena::Arena;
-use super::raw::{Attack, connect, reset, send, statuses, until_closed};
-use crate::common::entity;
+use super::raw::{Attack, connect, reset, send, statuses};
+use crate::common::{entity, until_closed};
 
 /// Requests that are answered with one of these statuses, or refused by closing where 0 stands
 /// among them.

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::arena::Arena;
-use super::raw::{Attack, PATIENCE, connect, reset, send, until_closed};
+use super::raw::{Attack, PATIENCE, connect, reset, send};
+use crate::common::{until_closed, wait_for};
 use crate::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, greeting,
@@ -329,22 +330,17 @@ fn unread(arena: &Arena, frame: &[u8]) {
 
 /// An end that came with the first bytes was not noticed, and the connection kept its place.
 fn first_and_last(arena: &Arena) {
-    let open = |arena: &Arena| {
-        let page = arena.open.client().get("/metrics");
-        let line =
-            page.text().lines().find_map(|line| line.strip_prefix("pellucid_connections_open "));
-        line.unwrap().parse::<f64>().unwrap()
-    };
-    let before = open(arena);
+    let open = || arena.open.client().figure("pellucid_connections_open");
+    let before = open();
     for _ in 0..50 {
         let mut socket = connect(arena.open.address);
         send(&mut socket, &greeting());
         socket.shutdown(std::net::Shutdown::Write).unwrap();
         std::mem::forget(socket);
     }
-    let begun = Instant::now();
-    while open(arena) > before + 1.0 {
-        assert!(begun.elapsed() < PATIENCE, "connections that ended keep their places");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    // Connections that ended keep no places.
+    wait_for(|| match open() {
+        places if places > before + 1.0 => Err(places),
+        _ => Ok(()),
+    });
 }

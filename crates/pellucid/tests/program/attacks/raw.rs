@@ -1,6 +1,6 @@
 //! Bytes over sockets, as attackers send them.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -38,16 +38,6 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) {
     // The server may have refused already, and closed.
     let _ = socket.write_all(bytes);
-}
-
-/// All that comes until the server closes; a connection that it does not close fails the attack.
-pub(crate) fn until_closed(socket: &mut TcpStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match socket.read_to_end(&mut bytes) {
-        Ok(_) => bytes,
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => bytes,
-        Err(error) => panic!("the server does not close the connection: {error}"),
-    }
 }
 
 /// Closes a connection so that the other side sees a reset.

@@ -7,8 +7,9 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Stream};
 
 use super::arena::Arena;
-use super::raw::{Attack, Named, connect, reset, send, statuses, until_closed};
+use super::raw::{Attack, Named, connect, reset, send, statuses};
 use crate::common::tls::client_config;
+use crate::common::until_closed;
 
 fn session(protocols: &[&str]) -> ClientConnection {
     let name = ServerName::try_from("localhost").unwrap();

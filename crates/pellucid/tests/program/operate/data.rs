@@ -1,6 +1,6 @@
 //! Data for scripts: `get`, `put`, `delete`, `scan` and `query` against the built server.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 
 use pellucid_client::http::TlsOptions;
@@ -8,28 +8,15 @@ use pellucid_client::{Client, ClientError, ClientOptions, Credentials};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{account, done};
 use crate::common::tls::{certificate, write_private};
-use crate::common::{Serving, pellucid, run, text};
+use crate::common::{
+    Serving, account, done, entity, failed, feed, finish, pellucid, run, spawn, text,
+};
 
-pub(super) fn url(server: &Serving) -> String {
-    format!("http://{}", server.address)
-}
-
-/// Runs a command that reads `input`.
-pub(super) fn feed(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = pellucid(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
-
+/// A command that fails prints nothing.
 pub(super) fn fails(arguments: &[&str], code: i32, cure: &str) {
     let output = run(arguments);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-    assert!(errors.contains(cure), "{arguments:?}: {errors}");
+    failed(&output, code, cure);
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
 }
 
@@ -41,7 +28,7 @@ pub(super) fn lines(output: &Output) -> Vec<Value> {
 fn entities_go_in_and_out_byte_for_byte() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let url = &url(&server);
+    let url = &server.url();
     let bytes: Vec<u8> = (0..=255).cycle().take(3 << 20).collect();
     assert_eq!(done(&feed(&["put", url, "a b/ü?&"], &bytes)), "");
     assert!(run(&["get", url, "a b/ü?&"]).stdout == bytes);
@@ -72,14 +59,14 @@ fn entities_go_in_and_out_byte_for_byte() {
 fn ranges_are_lines_of_json_or_keys() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let url = &url(&server);
+    let url = &server.url();
     let mut client = server.client();
     for key in 0..3_000 {
-        let path = super::entity(format!("k{key:04}"));
+        let path = entity(format!("k{key:04}"));
         assert_eq!(client.put(&path, format!("{key}").repeat(100)).status, 201);
     }
     for (key, value) in [(&b"a"[..], &b"text"[..]), (b"\xff", b"\xfe")] {
-        assert_eq!(client.put(&super::entity(key), value).status, 201);
+        assert_eq!(client.put(&entity(key), value).status, 201);
     }
     let all = lines(&run(&["scan", url]));
     assert_eq!(all.len(), 3_002);
@@ -95,9 +82,7 @@ fn ranges_are_lines_of_json_or_keys() {
     assert_eq!(keys(&["--limit", "1"]), ["a"]);
     assert_eq!(keys(&["--prefix", "nothing"]).len(), 0);
     // A reader that has enough is no failure.
-    let mut command = pellucid(&["scan", url]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = spawn(&mut pellucid(&["scan", url]));
     drop(child.stdout.take());
     done(&child.wait_with_output().unwrap());
     server.stop();
@@ -107,7 +92,7 @@ fn ranges_are_lines_of_json_or_keys() {
 fn results_of_queries_are_lines_as_the_server_wrote_them() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let url = &url(&server);
+    let url = &server.url();
     let ask = |query: &str, more: &[&str]| run(&[&["query", url, query], more].concat());
     assert_eq!(
         done(&ask("RETURN {b: 1.5, a: [@x]}", &["--bind", "x={\"z\":1}"])),
@@ -146,7 +131,7 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     let plain = Serving::start(&folder.path().join("plain"), &[]);
     let plain_port = plain.address.port();
     fails(&["get", &format!("https://localhost:{plain_port}"), "k", "--insecure"], 1, "http://");
-    fails(&["get", &url(&plain), "k", "--table", "nope"], 1, "there is no table");
+    fails(&["get", &plain.url(), "k", "--table", "nope"], 1, "there is no table");
     plain.stop();
     fails(&["get", &format!("{secured}/v0"), "k"], 2, "URL alone");
     fails(&["get", secured, "k", "--user", "ada"], 2, "--password-file");
@@ -160,7 +145,7 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     }
     let mut by_environment = pellucid(&["get", secured, "k", "--ca", &certificate]);
     by_environment.env("PELLUCID_TOKEN_FILE", file("token"));
-    assert_eq!(super::finish(by_environment).status.code(), Some(4));
+    assert_eq!(finish(by_environment).status.code(), Some(4));
     let put = ["put", secured, "k", "v", "--ca", &certificate, "--token", &token];
     fails(&put, 1, "table/entities=write");
     server.stop();
@@ -207,7 +192,7 @@ fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
 fn changes_are_lines_that_go_on_where_they_ended() {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(folder.path(), &[]);
-    let url = &url(&server);
+    let url = &server.url();
     let mut client = server.client();
     assert_eq!(client.call("PUT", "/v0/tables/fruit", &[], b"").status, 201);
     done(&run(&["put", url, "apple", "red", "--table", "fruit"]));

@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::data::{fails, feed, url};
-use super::done;
+use super::data::fails;
 use super::transfer::{
-    TEXTS, documents, entities, expiry, name, put_all, refused, server, summary,
+    TEXTS, documents, entities, expiry, name, parsed, put_all, refused, server, summary,
 };
-use crate::common::{entity, run};
+use crate::common::{done, entity, feed, run};
 
 #[test]
 fn entities_come_back_byte_for_byte() {
@@ -18,7 +17,7 @@ fn entities_come_back_byte_for_byte() {
     let all: Vec<u8> = (0..=255).collect();
     let large: Vec<u8> = (0..=255).rev().cycle().take(3 << 20).collect();
     put_all(&from, &TEXTS);
-    let source = url(&from);
+    let source = from.url();
     let text = folder.path().join("text.parquet");
     done(&run(&["export", &source, "-o", name(&text), "--text"]));
     put_all(&from, &[(b"\0", &all), (b"\xff\xfe", b"\xfd"), (&all, b""), (b"large", &large)]);
@@ -27,7 +26,7 @@ fn entities_come_back_byte_for_byte() {
     let bytes = folder.path().join("bytes.parquet");
     done(&run(&["export", &source, "-o", name(&bytes)]));
     let (_folder, to) = server();
-    let copy = url(&to);
+    let copy = to.url();
     let import = |file: &Path| summary(&run(&["import", &copy, name(file)]));
     assert_eq!(import(&text), "7 entities are written");
     assert_eq!(import(&bytes), "12 entities are written");
@@ -44,7 +43,7 @@ fn entities_come_back_byte_for_byte() {
     fails(&["import", &copy, "-", "--format", "parquet"], 2, "not standard input");
     // A server without entities is a file without rows, also by way of standard output.
     let (_folder, empty) = server();
-    let written = run(&["export", &url(&empty), "--format", "parquet"]);
+    let written = run(&["export", &empty.url(), "--format", "parquet"]);
     assert_eq!(written.status.code(), Some(0));
     fs::write(&half, &written.stdout).unwrap();
     assert_eq!(import(&half), "0 entities are written");
@@ -63,17 +62,10 @@ fn of_every_kind() -> String {
     all.iter().map(|document| format!("{document}\n")).collect()
 }
 
-fn parsed(lines: &str) -> Vec<Value> {
-    let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
-    let mut all: Vec<Value> = lines.lines().map(parse).collect();
-    all.sort_by_key(|document| document["_key"].to_string());
-    all
-}
-
 #[test]
 fn documents_come_back_as_they_were() {
     let (folder, from) = server();
-    let source = &url(&from);
+    let source = &from.url();
     for (collection, documents) in
         [("c", documents()), ("d", of_every_kind()), ("e", String::new())]
     {
@@ -105,7 +97,7 @@ fn documents_come_back_as_they_were() {
 #[test]
 fn a_bad_row_is_named_and_a_damaged_file_is_an_error() {
     let (folder, server) = server();
-    let url = &url(&server);
+    let url = &server.url();
     let file = folder.path().join("a.parquet");
     let lines = "{\"_key\":\"a\",\"key\":\"1\",\"value\":1}\n{\"_key\":\"b\",\"key\":\"2\"}\n\
                  {\"_key\":\"d\"}\n{\"_key\":\"f\"}\n";

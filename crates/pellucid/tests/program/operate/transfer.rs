@@ -5,18 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::data::{fails, feed, lines, url};
-use super::done;
-use crate::common::tls::write_private;
-use crate::common::{PATIENT_NODES, Serving, encode, entity, free_addresses, pellucid, run, text};
-
-/// The time that nodes of a cluster may take to find each other.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::data::{fails, lines};
+use crate::common::{
+    Serving, cluster, done, entity, failed, feed, pellucid, run, spawn, text, wait_for,
+};
 
 /// A folder, and a server over it.
 pub(super) fn server() -> (TempDir, Serving) {
@@ -32,12 +28,8 @@ pub(super) fn name(path: &Path) -> &str {
 /// Runs an import of `input` that is refused.
 pub(super) fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
     let output = feed(&[&["import"], arguments].concat(), input);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
+    expected.iter().for_each(|expected| failed(&output, 1, expected));
     assert_eq!(text(&output.stdout), "");
-    for expected in expected {
-        assert!(errors.contains(expected), "{errors}");
-    }
 }
 
 /// What an import says in the end.
@@ -99,7 +91,7 @@ fn entities_come_back_byte_for_byte() {
     for number in 0..2_500 {
         assert_eq!(client.put(&entity(format!("many/{number:04}")), "x").status, 201);
     }
-    let source = url(&from);
+    let source = from.url();
     let expected = entities(&source);
     assert_eq!(expected.len(), 7 + 4 + 1 + 2_500);
     for (file, flags) in [
@@ -112,7 +104,7 @@ fn entities_come_back_byte_for_byte() {
         let export = ["export", &source, "-o", name(&file)];
         assert_eq!(done(&run(&[&export[..], flags].concat())), "");
         let (_folder, to) = server();
-        let copy = url(&to);
+        let copy = to.url();
         let import = ["import", &copy, name(&file)];
         let format = if flags.len() > 1 { &flags[..2] } else { &[] };
         let output = run(&[&import[..], format].concat());
@@ -134,13 +126,13 @@ fn entities_come_back_byte_for_byte() {
 fn csv_of_text_is_text() {
     let (_folder, from) = server();
     put_all(&from, &TEXTS);
-    let written = run(&["export", &url(&from), "--format", "csv"]);
+    let written = run(&["export", &from.url(), "--format", "csv"]);
     assert!(done(&written).starts_with("key,value,expires_at_ms\n\"\n\",\"\n\",\n"), "{written:?}");
     let (_folder, to) = server();
-    let copy = url(&to);
+    let copy = to.url();
     let import = ["import", &copy, "-", "--format", "csv"];
     assert_eq!(summary(&feed(&import, &written.stdout)), "7 entities are written");
-    assert_eq!(entities(&copy), entities(&url(&from)));
+    assert_eq!(entities(&copy), entities(&from.url()));
     // The columns may stand in any order, and entities may have a time.
     let by_hand = "ttl,value,key\r\n,5,x\r\n1000,\"6\",\"y\"\r\n";
     assert_eq!(summary(&feed(&import, by_hand.as_bytes())), "2 entities are written");
@@ -154,10 +146,10 @@ fn csv_of_text_is_text() {
     assert_eq!(summary(&output), "0 entities are written, and 1 left out, whose time is over");
     // A server without entities is a file without rows.
     let (_folder, empty) = server();
-    let names = run(&["export", &url(&empty), "--format", "csv"]);
+    let names = run(&["export", &empty.url(), "--format", "csv"]);
     assert_eq!(done(&names), "key,value,expires_at_ms\n");
     assert_eq!(summary(&feed(&import, &names.stdout)), "0 entities are written");
-    assert_eq!(done(&run(&["export", &url(&empty)])), "");
+    assert_eq!(done(&run(&["export", &empty.url()])), "");
     empty.stop();
     from.stop();
     to.stop();
@@ -166,8 +158,7 @@ fn csv_of_text_is_text() {
 #[test]
 fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     let (_folder, server) = server();
-    let url = url(&server);
-    let url = url.as_str();
+    let url = &*server.url();
     let line = |key: &str| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n");
     let good: Vec<String> = ["a", "b", "c", "d", "e"].map(line).to_vec();
     let mut bad = good.clone();
@@ -277,6 +268,14 @@ fn collection(server: &Serving, body: &str) {
     assert_eq!(server.client().call("POST", "/_api/collection", &[], body).status, 200);
 }
 
+/// Lines as documents, in the order of their keys.
+pub(super) fn parsed(lines: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let mut all: Vec<Value> = lines.lines().map(parse).collect();
+    all.sort_by_key(|document| document["_key"].to_string());
+    all
+}
+
 /// Documents of every kind of value, and some that look like one.
 pub(super) fn documents() -> String {
     let all = json!({"_key": "all", "n": 1.5, "big": 9_007_199_254_740_993_u64, "t": true,
@@ -291,7 +290,7 @@ pub(super) fn documents() -> String {
 #[test]
 fn documents_come_back_as_they_were() {
     let (folder, from) = server();
-    let source = &url(&from);
+    let source = &from.url();
     let into = ["import", source, "-", "--collection", "c", "--create", "documents"];
     let summarised = summary(&feed(&into, documents().as_bytes()));
     assert_eq!(summarised, "2503 documents are new");
@@ -299,16 +298,10 @@ fn documents_come_back_as_they_were() {
         let output = run(&["export", url, "--collection", "c"]);
         done(&output).to_owned()
     };
-    let parsed = |text: &str| {
-        let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
-        let mut all: Vec<Value> = text.lines().map(parse).collect();
-        all.sort_by_key(|document| document["_key"].to_string());
-        all
-    };
     let written = export(source);
     assert_eq!(parsed(&written), parsed(&documents()));
     let (_folder, to) = server();
-    let copy = &url(&to);
+    let copy = &to.url();
     let again = ["import", copy, "-", "--collection", "c"];
     let made = [&again[..], &["--create", "documents", "--sync", "disk"]].concat();
     assert_eq!(summary(&feed(&made, written.as_bytes())), "2503 documents are new");
@@ -335,8 +328,7 @@ fn documents_come_back_as_they_were() {
 #[test]
 fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
     let (_folder, server) = server();
-    let url = url(&server);
-    let url = url.as_str();
+    let url = &*server.url();
     let lines = "{\"_key\":\"a\"}\n{\"_key\":\"b\"}\n\n{\"_key\":\"c\"}\n{\"_key\":\"d e\"}\n";
     let import = [url, "-", "--collection", "c"];
     refused(&import, lines.as_bytes(), &["1203", "--create documents", "nothing is written"]);
@@ -379,8 +371,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
 #[test]
 fn a_reader_that_has_enough_is_no_failure() {
     let (_folder, server) = server();
-    let url = url(&server);
-    let url = url.as_str();
+    let url = &*server.url();
     let value = "x".repeat(10_000);
     let lines = |key: &str, value_name: &str| -> String {
         let line = |number| format!("{{\"{key}\":\"{number}\",\"{value_name}\":\"{value}\"}}\n");
@@ -395,9 +386,7 @@ fn a_reader_that_has_enough_is_no_failure() {
         &["--collection", "c"],
         &["--collection", "c", "--format", "csv"],
     ] {
-        let mut command = pellucid(&[&["export", url], flags].concat());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = spawn(&mut pellucid(&[&["export", url], flags].concat()));
         let mut head = [0; 100];
         child.stdout.as_mut().unwrap().read_exact(&mut head).unwrap();
         drop(child.stdout.take());
@@ -407,42 +396,19 @@ fn a_reader_that_has_enough_is_no_failure() {
     server.stop();
 }
 
-/// Two nodes of a cluster, which have found each other.
-fn cluster(folder: &Path) -> [Serving; 2] {
-    let secret = folder.join("secret");
-    write_private(&secret, "a secret of at least thirty-two characters\n");
-    // Both nodes have to know both.
-    let addresses = free_addresses::<2>().map(|address| address.to_string());
-    let nodes = addresses.clone().map(|address| format!("http://{address}"));
-    let start = |node: usize| {
-        let data = folder.join(format!("node{node}"));
-        let mut command = pellucid(&["serve", "--data", name(&data)]);
-        command.args(["--listen", &addresses[node], "--advertise", &nodes[node]]);
-        command.args(["--cluster", &nodes.join(","), "--cluster-secret-file", name(&secret)]);
-        command.args(PATIENT_NODES);
-        Serving::spawn(command)
-    };
-    let nodes = [start(0), start(1)];
-    let begun = Instant::now();
-    for node in &nodes {
-        let mut client = node.client();
-        for key in 0..20 {
-            let target = format!("/v0/entity?id={}", encode(format!("none{key}")));
-            while client.get(&target).status != 404 {
-                assert!(begun.elapsed() < PATIENCE, "the nodes do not find each other");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-    }
-    nodes
-}
-
 #[test]
 fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     let folder = TempDir::new().unwrap();
-    let nodes = cluster(folder.path());
-    let url = url(&nodes[0]);
-    let url = url.as_str();
+    let nodes = cluster(folder.path(), &[]);
+    // Until they have found each other.
+    for (node, key) in nodes.iter().flat_map(|node| (0..20).map(move |key| (node, key))) {
+        let target = entity(format!("none{key}"));
+        wait_for(|| match node.client().get(&target).status {
+            404 => Ok(()),
+            other => Err(other),
+        });
+    }
+    let url = &*nodes[0].url();
     let input: String =
         (0..300).map(|key| format!("{{\"key\":\"k{key:03}\",\"value\":\"{key}\"}}\n")).collect();
     refused(&[url, "-"], input.as_bytes(), &["lines 1 to 300", "400", "--cluster"]);
@@ -480,12 +446,12 @@ fn a_terminal_shows_how_far_an_import_and_an_export_are() {
     let file = folder.path().join("rows.ndjson");
     let rows: String = (0..10).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
     std::fs::write(&file, rows).unwrap();
-    let shown = on_terminal(&["import", &url(&server), name(&file)]);
+    let shown = on_terminal(&["import", &server.url(), name(&file)]);
     assert!(shown.contains("imported 10 entries, 0.0 MiB"), "{shown:?}");
     let copy = folder.path().join("copy.ndjson");
-    let shown = on_terminal(&["export", &url(&server), "-o", name(&copy)]);
+    let shown = on_terminal(&["export", &server.url(), "-o", name(&copy)]);
     assert!(shown.contains("exported 10 entries"), "{shown:?}");
     // Nothing of it stands in a log.
-    assert_eq!(text(&run(&["export", &url(&server)]).stderr), "");
+    assert_eq!(text(&run(&["export", &server.url()]).stderr), "");
     server.stop();
 }

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::done;
 use crate::common::tls::certificate;
-use crate::common::{Serving, entity, finish, pellucid, run, text};
+use crate::common::{Serving, done, entity, failed, finish, pellucid, run};
 
 /// The file of a socket in `folder`, and its address.
 fn socket_in(folder: &TempDir) -> (PathBuf, String) {
@@ -26,10 +25,7 @@ fn serve(folder: &TempDir, address: &str, flags: &[&str]) -> Command {
 }
 
 fn refused(command: Command, code: i32, cure: &str) {
-    let output = finish(command);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{errors}");
-    assert!(errors.contains(cure), "{errors}");
+    failed(&finish(command), code, cure);
 }
 
 fn mode(path: &Path) -> u32 {
