@@ -350,7 +350,7 @@ impl WriteKind {
 /// The action of an insert where a document of that key is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverwriteMode {
-    /// It fails.
+    /// It fails with error 1210, a unique constraint that is violated.
     #[default]
     Conflict,
     /// It does nothing.

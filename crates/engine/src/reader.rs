@@ -123,6 +123,8 @@ impl Reader {
             let asking = Asking::begin(self.ledger.tally().mine());
             let answer = version.find(&sought, &mut counts, &asking, &mut named);
             asking.end(&mut counts);
+            // Nothing is kept of it while a record is read.
+            drop(version);
             let turn = named.turn;
             timeline.counts = counts;
             let found = match answer {

@@ -139,7 +139,8 @@ impl Writer {
     }
 
     /// Writes operations as they are, of which the first `index_entries` are entries of indexes;
-    /// returns the sequence number of the last.
+    /// returns the sequence number of the last. [`Writer::prepare`] says what has to be added to
+    /// those of users before.
     pub(crate) fn write(
         &self,
         operations: &[Operation<'_>],
@@ -163,13 +164,8 @@ impl Writer {
         let _whole = Indivisible::begin();
         let space =
             self.with_room(&mut turn, |turn| turn.journal.reserve(size_bytes, count, purpose))?;
-        let last = self.commit(&mut turn, operations, &packed, timeline)?;
         turn.unsealed_bytes += size_bytes;
-        if turn.unsealed_bytes >= self.limits.unsealed_max_bytes || self.ledger.active().is_full() {
-            turn.unsealed_bytes = 0;
-            self.ledger.seal_active(last);
-        }
-        timeline.lap(parts::MEMTABLE);
+        let last = self.commit(&mut turn, operations, &packed, timeline)?;
         if space != Space::Ample {
             self.make_room(&mut turn);
         }
@@ -177,7 +173,7 @@ impl Writer {
     }
 
     /// Appends operations to the journal, which has room for them, and puts them into the memtable
-    /// for readers to see; returns the sequence number of the last.
+    /// for readers to see, which it seals if that is due; returns the sequence number of the last.
     fn commit(
         &self,
         turn: &mut WriterState,
@@ -228,14 +224,20 @@ impl Writer {
             });
         }
         let count = operations.len() as u64;
-        self.ledger.publish(first + count - 1);
+        let last = first + count - 1;
+        self.ledger.publish(last);
+        if turn.unsealed_bytes >= self.limits.unsealed_max_bytes || active.is_full() {
+            turn.unsealed_bytes = 0;
+            self.ledger.seal_active(last);
+        }
         if let Some(appended) = appended {
             counting.add_sample(&of_writes.memtable_time, appended);
         }
         counting.add(&of_writes.batches, 1);
         counting.add(&of_writes.entries, count);
         counting.add(&of_writes.user_bytes, user_bytes(operations));
-        Ok(first + count - 1)
+        timeline.lap(parts::MEMTABLE);
+        Ok(last)
     }
 
     /// Takes a step of a write. Where the disk has no room for it, has some made, for this write or

@@ -2,9 +2,10 @@
 //!
 //! Between two system calls of the network, a request's own code finds its caches emptied: parsing,
 //! finding and answering took a third less time where several requests followed each other without
-//! one (docs/request-path.md). So the connections of one wake-up are read first, one after the
-//! other, then their requests are answered, and then the answers are written ([`crate::batch`]).
-//! The time that a request waits meanwhile for those before it is part of its `queue`.
+//! one (docs/lab/2026-11-24-request-path.md). So the connections of one wake-up are read first, one
+//! after the other, then their requests are answered, and then the answers are written
+//! ([`crate::batch`]). The time that a request waits meanwhile for those before it is part of its
+//! `queue`.
 
 use std::ops::Range;
 

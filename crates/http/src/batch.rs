@@ -4,7 +4,8 @@
 //! the processor's caches still. And a client with many connections that is woken by the first
 //! response finds the others by the time it looks. So the responses to connections that became
 //! readable together are gathered, and written when all are read; a bare loop with 64 busy
-//! connections saves a seventh of a request's processor time by it (docs/request-path.md).
+//! connections saves a seventh of a request's processor time by it
+//! (docs/lab/2026-11-24-request-path.md).
 
 use std::ops::Range;
 

@@ -353,7 +353,8 @@ impl Connection {
     }
 
     /// Has the bytes of the batch from `begin` on wait there, the responses to this connection.
-    /// If it will be read no further, or has much to send, they are written now.
+    /// If it will be read no further, or has much to send, they are written now, unless others of
+    /// it wait before them.
     #[inline]
     fn put_in_batch<S: Service>(
         &mut self,
@@ -369,7 +370,8 @@ impl Connection {
             Protocol::Http1(conn) => conn.may_serve(),
             _ => true,
         };
-        if !may_go_on || batch.out.len() - begin > BATCH_BYTES_MAX {
+        let is_urgent = !may_go_on || batch.out.len() - begin > BATCH_BYTES_MAX;
+        if is_urgent && !self.is_batched {
             let sent = self.transport.send(&batch.out[begin..], accounts);
             batch.out.truncate(begin);
             return sent;
@@ -388,14 +390,23 @@ impl Connection {
     ) -> Result<(), Closed> {
         self.is_batched = false;
         let accounts = &mut work.dispatcher.accounts;
-        // Nothing precedes it: what has output that is not sent is neither read nor answered.
-        let sent = self.transport.write(bytes, accounts)?;
+        // A former part of it in the batch may be unsent.
+        let sent = match self.transport.has_unsent() {
+            true => 0,
+            false => self.transport.write(bytes, accounts)?,
+        };
         self.transport.keep_unsent(&bytes[sent..], accounts)
     }
 
-    /// Writes the responses in `out`.
+    /// Writes the responses in `out`, or has them wait behind those of this connection that wait.
     #[inline]
     fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), Closed> {
+        if self.is_batched {
+            let begin = work.batch.out.len();
+            work.batch.out.extend_from_slice(&work.out);
+            empty(&mut work.out);
+            return self.put_in_batch(begin, work);
+        }
         let sent = self.transport.send_buffer(&mut work.out, &mut work.dispatcher.accounts);
         empty(&mut work.out);
         sent

@@ -4,8 +4,8 @@
 //! while it was at what it found before. It changes between reading, answering and writing all the
 //! time, and its clients have their answers in drips, to which they send requests in drips. If it
 //! looks away for a moment, both sides have more to do at a time, and more requests are answered,
-//! at less cost (docs/request-path.md). So a loop that was at work for nearly all of the time
-//! lately, and found few connections in this wake-up, looks once more after
+//! at less cost (docs/lab/2026-11-24-request-path.md). So a loop that was at work for nearly all of
+//! the time lately, and found few connections in this wake-up, looks once more after
 //! [`GATHER_PAUSE`](crate::limits::GATHER_PAUSE).
 //!
 //! The requests of the first look have the pause in their `receive`, as they wait for the loop. The

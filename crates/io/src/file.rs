@@ -20,6 +20,7 @@ use std::sync::Arc;
 ///
 /// assert!(Dry(b"dry").len() == 3 && Dry(b"dry").starts_with(b"d"));
 /// ```
+#[doc(hidden)]
 #[macro_export]
 macro_rules! pass_on {
     ($field:tt: $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $returned:ty)?;)*) => {

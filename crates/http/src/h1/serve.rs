@@ -242,7 +242,7 @@ impl<'a, S: Service> Serving<'a, S> {
         self.conclude(Served::Answered(Handled::Done, outcome), &mut trace, manner, begin);
     }
 
-    /// Goes on by what the service did with a request, whose response is in `out` from `begin` on.
+    /// Ends a request whose response is in `out` from `begin` on, or keeps it where more will come.
     #[inline]
     fn conclude(&mut self, served: Served, trace: &mut Trace, manner: Manner, begin: usize) {
         let (handled, outcome) = match served {

@@ -391,11 +391,14 @@ pub(crate) fn start_at(
 
 /// One event loop for all connections.
 pub(crate) fn start_single() -> Running {
-    start_single_with(None)
+    start_single_with(Limits::default(), None)
 }
 
-pub(crate) fn start_single_with(certificates: Option<Arc<Certificates>>) -> Running {
-    let (listeners, limits) = (over_tcp(listener()), Limits::default());
+pub(crate) fn start_single_with(
+    limits: Limits,
+    certificates: Option<Arc<Certificates>>,
+) -> Running {
+    let listeners = over_tcp(listener());
     start_endpoint(Endpoint { listeners, limits, certificates }, 1)
 }
 

@@ -54,7 +54,7 @@ fn is_answered(socket: &TcpStream) -> bool {
 /// All handshakes went before whoever asked after them.
 #[test]
 fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
-    let running = start_single_with(Some(certificates("first")));
+    let running = start_single_with(pellucid_http::Limits::default(), Some(certificates("first")));
     let connected = || client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
     let (mut holder, mut other) = (connected(), connected());
     for client in [&mut holder, &mut other] {

@@ -4,7 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::common::{Running, await_held, connect, release, request, start_single};
+use crate::common::{
+    Running, await_held, connect, release, request, start_single, start_single_with,
+};
+use pellucid_http::Limits;
 
 /// More than are read before the first of them is answered.
 const CONNECTIONS: usize = 3 * pellucid_http::AHEAD_CONNECTIONS_MAX + 1;
@@ -98,6 +101,27 @@ fn whatever_they_send_is_dealt_with_as_if_they_were_alone() {
             }
         }
     }
+}
+
+/// A refusal overtook the response that waited for those of other connections: the client took it
+/// for the answer to its first request.
+#[test]
+fn a_refusal_goes_behind_the_responses_that_wait() {
+    let running = start_single_with(Limits { body_bytes_in_flight: 1, ..Limits::default() }, None);
+    let mut sockets: Vec<_> = (0..2).map(|_| connect(&running)).collect();
+    let body = "b".repeat(40_000);
+    let incomplete = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n".to_owned();
+    while_held_up(&running, 14, &mut sockets, |sockets| {
+        let first = request("/", "", "of the first") + &incomplete + &body;
+        sockets[0].write_all(first.as_bytes()).unwrap();
+        sockets[1].write_all(request("/", "", "of another").as_bytes()).unwrap();
+    });
+    read_answer(&mut sockets[1], "of another");
+    let mut answers = String::new();
+    sockets[0].read_to_string(&mut answers).unwrap();
+    let statuses: Vec<_> = answers.match_indices("HTTP/1.1 ").collect();
+    let status_at = |number: usize| &answers[statuses[number].0 + 9..][..3];
+    assert_eq!((status_at(0), status_at(1), statuses.len()), ("200", "503", 2), "{answers}");
 }
 
 /// What waits for what was read beside it has that in its account, and the phases still add up.

@@ -151,7 +151,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Whether a node is down in this view of `/v0/cluster`.
+/// True if a node is down in this view of `/v0/cluster`.
 pub(crate) fn is_one_down(view: &serde_json::Value) -> bool {
     view["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "down")
 }

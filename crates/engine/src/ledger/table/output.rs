@@ -10,10 +10,10 @@ use super::part_seed;
 use crate::codec::{FileHeader, FileKind, checksum, checksum_seed};
 use crate::error::{Error, Result};
 
-/// Bytes that are collected before they are written to the file, at a multiple of as many: the
-/// page cache takes them in one page, and a kernel that does not preempt itself lets nothing else
-/// run meanwhile. 2 MiB held requests up for 5 ms where the host had to find the memory first, and
-/// look-ups are as fast with these (docs/request-path.md).
+/// Bytes that are collected before they are written to the file, at a multiple of as many: the page
+/// cache takes them in one page, and a kernel that does not preempt itself lets nothing else run
+/// meanwhile. 2 MiB held requests up for 5 ms where the host had to find the memory first, and
+/// look-ups are as fast with these (docs/lab/2026-11-24-request-path.md).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// The time of a writer by work, in nanoseconds.
