@@ -70,37 +70,37 @@ bench: ## Every benchmark beside its peers, and one page that begins with where 
 
 bench-http: build ## CPU per request and latency beside nginx and a bare loop, HTTP/2 too; accounting (QUICK=1 for short)
 	@scripts/need nginx wrk h2load taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- http
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- http
 
 bench-overload: build ## Twice the load that the server can bear, and what is after it (QUICK=1 for short)
 	@scripts/need taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- overload
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- overload
 
 bench-neighbours: build ## What reads in memory notice of reads from the disk and of merges (QUICK=1 for short)
 	@scripts/need taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- neighbours
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- neighbours
 
 bench-space: ## Space on the disk against bytes written, at each share of dead bytes from which on segments are collected (QUICK=1 for short)
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- space
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- space
 
 bench-cluster: build ## What forwarding to another node costs, and a node that is killed or hangs (QUICK=1 for short)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- cluster
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- cluster
 
 bench-stores: build ## The stores over RocksDB and Cassandra beside RocksDB and the driver themselves (QUICK=1)
 	@CARGO=$(CARGO) scripts/bench-stores
 
 bench-load: build ## The load generator beside wrk, on nginx, and beside what a server notes (QUICK=1 for short)
 	@scripts/need nginx wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- load
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- load
 
 bench-profiles: build ## What profiling costs, and how much of the processor time it explains (QUICK=1)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- profiles
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- profiles
 
 bench-allocators: build ## The server over jemalloc and mimalloc beside the system's allocator (QUICK=1)
 	@scripts/need wrk taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- allocators
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- allocators
 
 study-rocksdb: ## Study entity on Pellucid's engine and on the system's RocksDB, side by side (STUDY='--quick' for flags)
 	@ROCKSDB_LIB_DIR=$$(scripts/find-rocksdb); export ROCKSDB_LIB_DIR; \
@@ -120,7 +120,7 @@ bench-opening: ## The search for strays behind a tear, in values that look like 
 
 bench-documents: build ## Import, scan and query of documents beside SQLite and entity GETs (QUICK=1 for short)
 	@scripts/need python3 taskset
-	$(CARGO) run -q --release --locked --manifest-path lab/bench/Cargo.toml -- documents
+	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- documents
 
 soak: ## The built server under mixed load, with every answer compared and flat figures (MINUTES=30)
 	PELLUCID_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) test --release --locked -p pellucid --test program soak:: -- --nocapture

@@ -30,7 +30,7 @@ const ACCEPTED: &[&str] = &[
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("libfuzzer-sys", "NCSA", "permissive, and part of the fuzz targets only")];
 
-/// Where benchmarks are, with locks of their own.
+/// Benchmarks beside other engines, with locks of their own.
 const BENCHMARKS: &str = "lab/bench/";
 
 /// The source of packages from the default registry, up to the registry's own name.
