@@ -64,7 +64,8 @@ struct PaceArguments {
     /// Threads [default: 2].
     #[arg(short, long, value_parser = count)]
     threads: Option<u64>,
-    /// Duration of the run, such as 20s or 2m [default: 10s].
+    /// Duration of the run, such as 20s or 2m [default: 10s]; with --find-max, the time for which
+    /// a rate that was held is confirmed [default: 30s, with --quick 5s].
     #[arg(short, long, value_parser = duration)]
     duration: Option<Duration>,
     /// Requests per second over all connections, such as 10k.
@@ -220,6 +221,8 @@ pub(crate) struct Task {
     pub(crate) objectives: Option<Objectives>,
     pub(crate) find_max: bool,
     pub(crate) quick: bool,
+    /// The duration, if it was given.
+    pub(crate) duration: Option<Duration>,
     pub(crate) outputs: Outputs,
 }
 
@@ -268,6 +271,7 @@ impl Task {
             objectives: arguments.search.slo,
             find_max: arguments.search.find_max,
             quick: arguments.search.quick,
+            duration: arguments.pace.duration,
             outputs: Outputs {
                 html: arguments.output.html,
                 hgrm: arguments.output.hgrm,

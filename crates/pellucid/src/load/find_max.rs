@@ -17,11 +17,12 @@ use super::show::time;
 use crate::Failure;
 use crate::printed::{print_document, print_text};
 
-/// The time for which a rate is tried, and how long one that was held is confirmed.
-const TRIAL: Duration = Duration::from_secs(4);
+/// The time for which a rate that was held is confirmed, if none is given.
 const CONFIRMATION: Duration = Duration::from_secs(30);
-const QUICK_TRIAL: Duration = Duration::from_secs(1);
 const QUICK_CONFIRMATION: Duration = Duration::from_secs(5);
+/// A rate is tried for this part of that time, and not longer than this.
+const TRIALS_PER_CONFIRMATION: u32 = 5;
+const TRIAL_MAX: Duration = Duration::from_secs(4);
 const REPEATS: usize = 3;
 /// The closed loop that finds where to begin takes this long, and the search begins at this share
 /// of what it reaches.
@@ -81,10 +82,9 @@ fn find(task: &Task) -> Result<Found, Failure> {
     let Some(objectives) = &task.objectives else {
         return Err(Failure::usage("--find-max needs --slo, such as --slo p99=5ms"));
     };
-    let lengths = match task.quick {
-        true => (QUICK_TRIAL, QUICK_CONFIRMATION),
-        false => (TRIAL, CONFIRMATION),
-    };
+    let usual = if task.quick { QUICK_CONFIRMATION } else { CONFIRMATION };
+    let confirmation = task.duration.unwrap_or(usual);
+    let trial = (confirmation / TRIALS_PER_CONFIRMATION).min(TRIAL_MAX);
     let mut search = KneeSearch::new(SearchOptions {
         start_per_second: start(task)?,
         repeats: if task.quick { 1 } else { REPEATS },
@@ -93,7 +93,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
     let mut found = Found::default();
     while found.failure.is_none() {
         let Step::Try { rate_per_second, confirm } = search.step() else { break };
-        let length = if confirm { lengths.1 } else { lengths.0 };
+        let length = if confirm { confirmation } else { trial };
         match attempt(task, objectives, rate_per_second, length) {
             Ok((run, kept)) if !run.result.stopped_early => {
                 found.failure = tell(task, &run.result, confirm, &kept).err();
@@ -114,7 +114,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
         let place = format!("the search ended after {} trials", found.trials.len());
         found.failure = Some(failure.at(&place));
     } else if let Some(rate_per_second) = found.knee.median_per_second() {
-        match growth_at(task, rate_per_second, lengths.0) {
+        match growth_at(task, rate_per_second, trial) {
             Ok(growth) => found.growth = growth,
             Err(failure) => found.failure = Some(failure),
         }
@@ -400,6 +400,15 @@ mod tests {
             let shown = found.run().unwrap().text();
             assert!(shown.contains("\n    server's part lies within ±"), "{shown}");
         }
+    }
+
+    /// The time that was given was not used.
+    #[test]
+    fn a_rate_is_confirmed_for_the_time_that_is_given() {
+        let found = find(&task(&["--slo", "p99=25ms", "--quick", "-d", "7s"])).unwrap();
+        let lengths =
+            found.confirmed.iter().map(|(_, run)| run.result.duration.as_secs_f64().round());
+        assert_eq!(lengths.collect::<Vec<_>>(), [7.0]);
     }
 
     /// The load that looks for what grew kept the whole warm-up, and so told nothing after one that
