@@ -19,7 +19,7 @@ fn figures(series: &Value) -> Vec<f64> {
 
 #[test]
 fn a_tiny_cluster_study_has_every_chart_with_figures() {
-    let (report, _folder, out) = study("cluster", &["--seconds", "1"]);
+    let (report, _folder, out) = study("cluster", &[]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 4);
     let sections = report["sections"].as_array().unwrap();
     let all = sections.iter().flat_map(|section| section["charts"].as_array().unwrap());

@@ -42,7 +42,7 @@ impl Charts<'_> {
 #[test]
 fn a_tiny_entity_study_has_every_chart_with_figures() {
     // In so little memory, a second of PUTs fills memtables enough to be flushed and merged.
-    let (report, _folder, out) = study("entity", &["--seconds", "2", "--memory", "1M"]);
+    let (report, _folder, out) = study("entity", &["--seconds", "1", "--memory", "1M"]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 6);
     let charts = Charts::of(&report);
     for name in ["rates", "slowest", "jobs", "put_percentiles", "get_processor"] {
