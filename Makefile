@@ -50,7 +50,7 @@ planted-bugs: ## Bugs planted in the storage engine one at a time: its tests hav
 	@CARGO=$(CARGO) scripts/planted-bugs $(BUGS)
 
 simulation: ## The engine's threads, in orders drawn from seeds, cut off at any call to the files (SEEDS=0..10000)
-	PELLUCID_SEEDS=$(SEEDS) $(CARGO) test --locked -p pellucid-engine --test simulated_threads -- --nocapture
+	PELLUCID_SEEDS=$(SEEDS) $(CARGO) test --locked -p pellucid-engine --test engine simulated_threads:: -- --nocapture
 
 sanitizers: ## The lock-free pieces under Miri, the engine's threads under both sanitizers (nightly toolchain; SANITIZERS='miri')
 	@scripts/sanitizers $(SANITIZERS)

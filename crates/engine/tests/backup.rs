@@ -1,9 +1,5 @@
 //! Backups of a store that is open, and what becomes of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -12,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     CopyOptions, CopyProgress, Engine, EngineOptions, Error, restore, restore_with, verify,
 };

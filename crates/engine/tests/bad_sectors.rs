@@ -1,13 +1,9 @@
 //! Sectors that cannot be read: `verify`, `salvage` and `rebuild_ledger` name them by file and
 //! offset and go on behind them. They read mapped files once, and the first bad sector ended the
 //! process.
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;

@@ -1,10 +1,6 @@
 //! Changes: every write in its order, up to what the journal has collected.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     Acknowledgement, Change, ChangeStep, Changes, Engine, Error, Operation, TableId,
 };

@@ -1,15 +1,11 @@
 //! Collection of the journal: what it frees, what it keeps, and that nothing comes back.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use common::watched::{Moment, WatchedFiles, is_segment};
-use common::*;
+use crate::common::watched::{Moment, WatchedFiles, is_segment};
+use crate::common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, Operation, TableId, rebuild_ledger, verify,

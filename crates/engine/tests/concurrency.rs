@@ -1,16 +1,12 @@
 //! Writers, readers, scans and snapshots at the same time, with all threads of the engine running.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, IndexChange,
     IndexId, Operation, Selection, TableId,

@@ -1,13 +1,9 @@
 //! Damage on the medium is an error that names file and offset, and never a missing key; what was
 //! only torn off by a loss of power is cut off.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     Compression, Engine, EngineOptions, Error, TableId, TableOptions, cut_tail, rebuild_ledger,
     stat, verify,

@@ -2,8 +2,6 @@
 //! frame pointers, without `.cargo/config.toml`.
 //!
 //! `PELLUCID_EMBEDDER_KEYS=5000000 PELLUCID_EMBEDDER_ROUNDS=10` is the long form.
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,12 +1,8 @@
 //! A process without descriptors: what needs one is tried again. A flush that could not open its
 //! table ended all writes until the store was opened anew.
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 

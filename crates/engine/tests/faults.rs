@@ -1,12 +1,8 @@
 //! Single calls to the file system that fail, each with what has to come of it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::sync::mpsc;
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{EngineOptions, Error};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 

@@ -2,16 +2,12 @@
 //! system fails once, and then all calls from it on. Answers stay right, nothing panics, and the
 //! store, its backup, what is restored, rebuilt and salvaged hold what they have to.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::tables::*;
-use common::{Chooser, STORE, small};
+use crate::common::tables::*;
+use crate::common::{Chooser, STORE, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Engine, EngineOptions, Error, Snapshot, cut_tail, rebuild_ledger,

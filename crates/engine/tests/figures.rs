@@ -1,6 +1,4 @@
 //! The figures that the engine keeps of itself: exact where they are counts, and adding up.
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
 use std::sync::Arc;
 
 use pellucid_clock::{Clock, SimulatedClock};

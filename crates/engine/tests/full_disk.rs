@@ -1,13 +1,9 @@
 //! A full disk: reads, deletes, flushes, merges, collections and openings go on in the reserve that
 //! puts leave alone, and puts are taken again once there is something to give back.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, Operation, Result, TableId, verify,
 };

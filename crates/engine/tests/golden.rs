@@ -6,16 +6,12 @@
 //! `definitions` tables with options and indexes, `packed` compressed values, and values that the
 //! ledger holds. The last two have records with long headers alone.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::tables::{Brief, brief, head_only, ruled};
-use common::*;
+use crate::common::tables::{Brief, brief, head_only, ruled};
+use crate::common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Compression, Direction, Engine, EngineOptions, IndexChange, Operation,

@@ -1,18 +1,14 @@
 //! What comes in the middle: writes while a sync is under way, seals that wait, power that goes
 //! between two calls. Threads meet at these moments; here they are brought about.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use common::watched::{Moment, WatchedFiles, is_segment};
-use common::*;
+use crate::common::watched::{Moment, WatchedFiles, is_segment};
+use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};

@@ -1,13 +1,9 @@
 //! Failures that other engines had, each with the test that it cannot happen here. The numbers are
 //! those of the list that the design was made from.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, Operation};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};

@@ -1,14 +1,10 @@
 //! Failures that other engines had with files that come and go: descriptors, collection, repair,
 //! backlogs. The numbers are those of docs/known-failures.md.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 

@@ -4,18 +4,14 @@
 //! `verify` has to find what is an error. `PELLUCID_SEEDS=7` and `PELLUCID_SEEDS=0..10000` as for
 //! `simulated_threads`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::tables::*;
-use common::{Chooser, Held, Map, STORE, list, seeds, small};
+use crate::common::tables::*;
+use crate::common::{Chooser, Held, Map, STORE, list, seeds, small};
 use pellucid_engine::{
     Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, Lost, Salvaged, Selection,
     Snapshot, TableId, rebuild_ledger, salvage, stat, verify,

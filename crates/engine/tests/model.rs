@@ -1,13 +1,9 @@
 //! The model test: random operations, deaths of the process and losses of power, against an ordered
 //! map. A failing seed is the whole report.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
-
-mod common;
-
 use std::ops::Bound;
 
-use common::*;
+use crate::common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{

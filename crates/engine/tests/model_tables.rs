@@ -2,15 +2,11 @@
 //! deaths of the process, losses of power, collection, backups and rebuilt ledgers, against ordered
 //! maps. A failing seed is the whole report.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
-use common::tables::*;
-use common::{Chooser, STORE, remove_backup, small, take_steps};
+use crate::common::tables::*;
+use crate::common::{Chooser, STORE, remove_backup, small, take_steps};
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{

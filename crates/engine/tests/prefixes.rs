@@ -1,13 +1,9 @@
 //! Scans by a prefix against scans of the same stretch of keys, which know nothing of prefixes:
 //! after writes, removals, flushes, merges, deaths of the process, and in snapshots.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
-mod common;
-
 use std::ops::Bound;
 
-use common::{Chooser, STORE, open_table, put, small};
+use crate::common::{Chooser, STORE, open_table, put, small};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, Scan,
     Snapshot, TableId,

@@ -1,12 +1,8 @@
 //! Salvage: whatever is damaged, all the rest comes back, and what does not is named.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{Engine, Error, Salvaged, TableId, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};

@@ -2,12 +2,8 @@
 //! merges in parts, seals, syncs and collections of the background, with losses of power and ends
 //! of the process at any call to the files in between; what was not synced is on the medium in any
 //! state that it had. A seed that fails is the whole report:
-//! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine --test simulated_threads` runs it again, and
+//! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine simulated_threads` runs it again, and
 //! `PELLUCID_SEEDS=0..10000` as many.
-
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -16,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::tables::*;
-use common::{Chooser, Map, STORE, seeds, small};
+use crate::common::tables::*;
+use crate::common::{Chooser, Map, STORE, seeds, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, EngineOptions, Error, Selection, Snapshot,
@@ -216,7 +212,7 @@ impl Shown {
             entries.keys().any(|entry| shown.binary_search(entry).is_err())
         };
         let mut tables = self.tables.clone();
-        tables.iter_mut().for_each(|map| common::purge(map, self.times_ms.end));
+        tables.iter_mut().for_each(|map| crate::common::purge(map, self.times_ms.end));
         tables == state.tables && !entries.into_iter().any(is_missing)
     }
 }

@@ -1,7 +1,5 @@
 //! The engine on the file system of the machine, with its threads and its default options.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
 use std::sync::mpsc;
 
 use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Error, Operation, verify};

@@ -1,16 +1,12 @@
 //! Tables with options, metadata extractors and indexes: what they take, what they refuse, and what
 //! stays of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::tables::{entries, head_only};
-use common::*;
+use crate::common::tables::{entries, head_only};
+use crate::common::*;
 use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, INDEX_NAME_LENGTH_MAX,

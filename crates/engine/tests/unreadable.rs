@@ -1,7 +1,5 @@
 //! Files that somebody cuts off while the store is open: their pages cannot be read any more. Every
 //! access to one was the end of the process; each test has one of its own to lose.
-#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
 use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +18,8 @@ fn is_child(name: &str) -> bool {
         return true;
     }
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let path = format!("unreadable::{name}");
+    let output = child.args([&path, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{told}", output.status);
     false

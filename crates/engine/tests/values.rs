@@ -1,14 +1,10 @@
 //! Small values are held in the ledger, and values are compressed, where a table says so: what that
 //! means for reads, for the books, and across openings and rebuilding.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
-mod common;
-
 use std::ops::Bound;
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use pellucid_engine::{
     Acknowledgement, Compression, Direction, Engine, Error, Operation, TableId, TableOptions,
     rebuild_ledger, verify,

@@ -1,10 +1,8 @@
 //! What the tests of the engine share: a small engine on simulated files, and the oracle.
 
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
-
-pub mod records;
-pub mod tables;
-pub mod watched;
+pub(crate) mod records;
+pub(crate) mod tables;
+pub(crate) mod watched;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -21,10 +19,10 @@ use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
 
 /// Where the store of a test lies.
-pub const STORE: &str = "/store";
+pub(crate) const STORE: &str = "/store";
 
 /// Options that make everything small and every run repeat itself.
-pub fn small(files: &SimulatedFileSystem) -> EngineOptions {
+pub(crate) fn small(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions {
         segment_size_bytes: 8 << 10,
         memory_bytes: 64 << 10,
@@ -37,24 +35,24 @@ pub fn small(files: &SimulatedFileSystem) -> EngineOptions {
 }
 
 /// Opens the store of a test with [`small`] options.
-pub fn open(files: &SimulatedFileSystem) -> Result<Engine> {
+pub(crate) fn open(files: &SimulatedFileSystem) -> Result<Engine> {
     Engine::open(STORE, small(files))
 }
 
 /// Small segments, so that a hundred records are many of them.
-pub fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
+pub(crate) fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
 }
 
 /// Opens the store of a test, and its table "t".
-pub fn open_table(options: EngineOptions) -> (Engine, TableId) {
+pub(crate) fn open_table(options: EngineOptions) -> (Engine, TableId) {
     let engine = Engine::open(STORE, options).unwrap();
     let table = engine.table("t").unwrap();
     (engine, table)
 }
 
 /// As [`open_table`], for a new store.
-pub fn open_new(
+pub(crate) fn open_new(
     options: impl Fn(&SimulatedFileSystem) -> EngineOptions,
 ) -> (SimulatedFileSystem, Engine, TableId) {
     let files = SimulatedFileSystem::new();
@@ -63,25 +61,25 @@ pub fn open_new(
 }
 
 /// The table "t", whose values are in the journal alone, however short they are.
-pub fn journal_only(engine: &Engine) -> TableId {
+pub(crate) fn journal_only(engine: &Engine) -> TableId {
     let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
     engine.table_with("t", &options).unwrap()
 }
 
 /// Puts one key.
-pub fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
+pub(crate) fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
     let written = engine
         .write(&[Operation::put(table, key, value).with_head(b"head")], Acknowledgement::Os)?;
     Ok(written.sequence)
 }
 
 /// The key of a number; keys are in the order of their numbers.
-pub fn key(number: impl Display) -> Vec<u8> {
+pub(crate) fn key(number: impl Display) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
 /// Puts the keys of these numbers, all with one value.
-pub fn fill<N: Display>(
+pub(crate) fn fill<N: Display>(
     engine: &Engine,
     table: TableId,
     numbers: impl IntoIterator<Item = N>,
@@ -93,67 +91,72 @@ pub fn fill<N: Display>(
 }
 
 /// Moves all that is in memory to tables, and merges them.
-pub fn settle(engine: &Engine) {
+pub(crate) fn settle(engine: &Engine) {
     engine.flush().unwrap();
     engine.compact().unwrap();
 }
 
 /// All rows in the order of their keys.
-pub fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
+pub(crate) fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
     collect(scan_all(engine, table)).unwrap()
 }
 
 /// A scan of a whole table, forward.
-pub fn scan_all(engine: &Engine, table: TableId) -> Scan {
+pub(crate) fn scan_all(engine: &Engine, table: TableId) -> Scan {
     engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap()
 }
 
 /// Puts one key and waits until it is durable.
-pub fn put_durable(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> Result<u64> {
+pub(crate) fn put_durable(
+    engine: &Engine,
+    table: TableId,
+    key: &[u8],
+    value: &[u8],
+) -> Result<u64> {
     let sequence = put(engine, table, key, value)?;
     engine.wait_durable(sequence)?;
     Ok(sequence)
 }
 
 /// The value of one key.
-pub fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(engine.get(table, key)?.map(|object| object.value.to_vec()))
 }
 
 /// The files of a folder of the store.
-pub fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
+pub(crate) fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
     files.list(&Path::new(STORE).join(folder)).unwrap_or_default()
 }
 
 /// What a key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    pub sequence: u64,
-    pub expires_at_ms: u64,
-    pub head: Vec<u8>,
-    pub value: Vec<u8>,
+pub(crate) struct Held {
+    pub(crate) sequence: u64,
+    pub(crate) expires_at_ms: u64,
+    pub(crate) head: Vec<u8>,
+    pub(crate) value: Vec<u8>,
 }
 
 /// One change, as the oracle remembers it.
 #[derive(Clone, Debug)]
-pub struct Change {
-    pub key: Vec<u8>,
-    pub put: Option<(Vec<u8>, Vec<u8>)>,
-    pub expires_at_ms: u64,
+pub(crate) struct Change {
+    pub(crate) key: Vec<u8>,
+    pub(crate) put: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) expires_at_ms: u64,
 }
 
-pub type Map = BTreeMap<Vec<u8>, Held>;
+pub(crate) type Map = BTreeMap<Vec<u8>, Held>;
 
 /// What the store must hold, and what it may fall back to after a loss of power.
 #[derive(Clone, Debug, Default)]
-pub struct Oracle {
-    pub map: Map,
+pub(crate) struct Oracle {
+    pub(crate) map: Map,
     /// The state at `durable_sequence`.
     durable_map: Map,
-    pub durable_sequence: u64,
+    pub(crate) durable_sequence: u64,
     /// The batches after it, with the sequence number of their last entry.
     pending: Vec<(u64, Vec<Change>)>,
-    pub last_sequence: u64,
+    pub(crate) last_sequence: u64,
 }
 
 fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
@@ -174,17 +177,17 @@ fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
 }
 
 /// Takes out of `map` what has expired.
-pub fn purge(map: &mut Map, now_ms: u64) {
+pub(crate) fn purge(map: &mut Map, now_ms: u64) {
     map.retain(|_, held| held.expires_at_ms == 0 || held.expires_at_ms > now_ms);
 }
 
 impl Oracle {
     /// The state after the catalogue was written up to `sequence`.
-    pub fn after(sequence: u64) -> Oracle {
+    pub(crate) fn after(sequence: u64) -> Oracle {
         Oracle { durable_sequence: 0, last_sequence: sequence, ..Oracle::default() }
     }
 
-    pub fn write(&mut self, last_sequence: u64, changes: Vec<Change>) {
+    pub(crate) fn write(&mut self, last_sequence: u64, changes: Vec<Change>) {
         assert_eq!(last_sequence, self.last_sequence + changes.len() as u64);
         apply(&mut self.map, last_sequence, &changes);
         self.last_sequence = last_sequence;
@@ -192,7 +195,7 @@ impl Oracle {
     }
 
     /// Everything up to `sequence` is on the medium.
-    pub fn durable(&mut self, sequence: u64) {
+    pub(crate) fn durable(&mut self, sequence: u64) {
         let covered = self.pending.partition_point(|(last, _)| *last <= sequence);
         for (last, changes) in self.pending.drain(..covered) {
             apply(&mut self.durable_map, last, &changes);
@@ -201,7 +204,7 @@ impl Oracle {
     }
 
     /// Power was lost, and the store came back with everything up to `sequence`.
-    pub fn fall_back(&mut self, sequence: u64) {
+    pub(crate) fn fall_back(&mut self, sequence: u64) {
         assert!(sequence >= self.durable_sequence, "{sequence} < {}", self.durable_sequence);
         assert!(sequence <= self.last_sequence, "{sequence} > {}", self.last_sequence);
         let is_border = sequence == self.last_sequence
@@ -221,7 +224,7 @@ impl Oracle {
 }
 
 /// Reads a scan to its end.
-pub fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
+pub(crate) fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
     let mut rows = Vec::new();
     while let Some((key, object)) = scan.next()? {
         rows.push((key.to_vec(), tables::held(&object)));
@@ -230,7 +233,7 @@ pub fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
 }
 
 /// The rows of the oracle within bounds.
-pub fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>, Held)> {
+pub(crate) fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>, Held)> {
     let is_empty = match bounds {
         (Bound::Included(start), Bound::Included(end)) => start > end,
         (
@@ -246,7 +249,7 @@ pub fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>
 }
 
 /// Compares the whole store with the oracle.
-pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
+pub(crate) fn check_all(engine: &Engine, table: TableId, map: &Map) {
     assert_eq!(rows(engine, table), expected(map, (Bound::Unbounded, Bound::Unbounded)));
     for (key, held) in map {
         let object = engine.get(table, key).unwrap().expect("it is there");
@@ -257,7 +260,7 @@ pub fn check_all(engine: &Engine, table: TableId, map: &Map) {
 }
 
 /// The seeds that the environment names, one or a range of them; if it does not, as many as that.
-pub fn seeds(usual: u64) -> Range<u64> {
+pub(crate) fn seeds(usual: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PELLUCID_SEEDS") else { return 0..usual };
     let number = |text: &str| text.parse::<u64>().expect("PELLUCID_SEEDS is a number or a range");
     match text.split_once("..") {
@@ -267,25 +270,25 @@ pub fn seeds(usual: u64) -> Range<u64> {
 }
 
 /// Keys, values and choices for a test, from a seed.
-pub struct Chooser {
-    pub random: SeededRandom,
+pub(crate) struct Chooser {
+    pub(crate) random: SeededRandom,
     keys: u64,
     value_length_max: u64,
 }
 
 impl Chooser {
-    pub fn new(seed: u64) -> Chooser {
+    pub(crate) fn new(seed: u64) -> Chooser {
         let mut random = SeededRandom::new(seed);
         let keys = [5, 40, 300][random.below(3) as usize];
         let value_length_max = [20, 300, 3_000][random.below(3) as usize];
         Chooser { random, keys, value_length_max }
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.random.below(limit)
     }
 
-    pub fn key(&mut self) -> Vec<u8> {
+    pub(crate) fn key(&mut self) -> Vec<u8> {
         let number = self.below(self.keys);
         let mut key = format!("k{number}").into_bytes();
         if number.is_multiple_of(17) {
@@ -295,7 +298,7 @@ impl Chooser {
         key
     }
 
-    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {
             bytes.extend_from_slice(&self.random.next_u64().to_le_bytes());
@@ -304,7 +307,7 @@ impl Chooser {
         bytes
     }
 
-    pub fn change(&mut self) -> Change {
+    pub(crate) fn change(&mut self) -> Change {
         let key = self.key();
         if self.below(5) == 0 {
             return Change { key, put: None, expires_at_ms: 0 };
@@ -320,7 +323,7 @@ impl Chooser {
         Change { key, put: Some((head, value)), expires_at_ms: 0 }
     }
 
-    pub fn bound<'a>(&mut self, key: &'a [u8]) -> Bound<&'a [u8]> {
+    pub(crate) fn bound<'a>(&mut self, key: &'a [u8]) -> Bound<&'a [u8]> {
         match self.below(3) {
             0 => Bound::Unbounded,
             1 => Bound::Included(key),
@@ -330,7 +333,7 @@ impl Chooser {
 }
 
 /// Writes changes as one batch; returns the last sequence number.
-pub fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Result<u64> {
+pub(crate) fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Result<u64> {
     let mut batch = Batch::new();
     for change in changes {
         batch.push(operation(table, change));
@@ -339,7 +342,7 @@ pub fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Res
     Ok(written.sequence)
 }
 
-pub fn operation(table: TableId, change: &Change) -> Operation<'_> {
+pub(crate) fn operation(table: TableId, change: &Change) -> Operation<'_> {
     match &change.put {
         Some((head, value)) => Operation::put(table, &change.key, value)
             .with_head(head)
@@ -349,7 +352,7 @@ pub fn operation(table: TableId, change: &Change) -> Operation<'_> {
 }
 
 /// Compares a snapshot with the state when it was taken.
-pub fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
+pub(crate) fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
     let scan =
         snapshot.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Backward).unwrap();
     let mut rows = collect(scan).unwrap();
@@ -359,7 +362,7 @@ pub fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
 
 /// Takes the steps of a run; says in which one of which seed it failed.
 #[allow(clippy::print_stdout, reason = "the seed is the whole report")]
-pub fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
+pub(crate) fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
     for number in 0..steps {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut step)) {
             println!("seed {seed} failed in step {number}");
@@ -369,7 +372,7 @@ pub fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
 }
 
 /// Removes a backup: its names would slow every later crash down.
-pub fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
+pub(crate) fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
     for folder in ["", "journal", "ledger"] {
         let folder = Path::new(backup).join(folder);
         for name in files.list(&folder).unwrap() {
@@ -379,6 +382,6 @@ pub fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
 }
 
 /// Whether an error is a full disk.
-pub fn is_full(error: &Error) -> bool {
+pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error, Error::DiskFull { .. })
 }

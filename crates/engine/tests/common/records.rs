@@ -1,7 +1,7 @@
 //! What the files of a journal hold, by `docs/format.md` and not by the engine's own code.
 
 /// Bytes of the records of sealed segments, by their footers; sync marks are not counted.
-pub fn record_bytes(segments: impl Iterator<Item = Vec<u8>>) -> u64 {
+pub(crate) fn record_bytes(segments: impl Iterator<Item = Vec<u8>>) -> u64 {
     segments.map(|bytes| record_bytes_of(&bytes)).sum()
 }
 

@@ -1,7 +1,5 @@
 //! A store with tables of all kinds and indexes, and what it must hold.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says why")]
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -14,18 +12,18 @@ use pellucid_engine::{
 use super::{Chooser, Held, Map, purge};
 
 /// The longest step of the wall clock, in milliseconds; an entry lives up to twice as long.
-pub const STEP_MAX_MS: u64 = 10_000;
+pub(crate) const STEP_MAX_MS: u64 = 10_000;
 
 /// The tables of objects: a plain one, one with heads by rule, one of heads only.
-pub const TABLES: usize = 3;
-pub const PLAIN: usize = 0;
-pub const RULED: usize = 1;
-pub const HEAD_ONLY: usize = 2;
+pub(crate) const TABLES: usize = 3;
+pub(crate) const PLAIN: usize = 0;
+pub(crate) const RULED: usize = 1;
+pub(crate) const HEAD_ONLY: usize = 2;
 /// The indexes: two of the plain table, one of the table of heads only.
-pub const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
+pub(crate) const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
 
 /// The head of an object: its length, and the first bytes of key and value.
-pub struct Brief;
+pub(crate) struct Brief;
 
 impl MetadataExtractor for Brief {
     fn name(&self) -> &str {
@@ -44,24 +42,24 @@ impl MetadataExtractor for Brief {
     }
 }
 
-pub fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
+pub(crate) fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     Brief.derive(key, value, &mut head).unwrap();
     head
 }
 
 /// The entries of an index: term and key, and when they expire.
-pub type Entries = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
+pub(crate) type Entries = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
 
 /// All that the store holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    pub tables: [Map; TABLES],
-    pub indexes: [Entries; INDEX_TABLES.len()],
+pub(crate) struct State {
+    pub(crate) tables: [Map; TABLES],
+    pub(crate) indexes: [Entries; INDEX_TABLES.len()],
 }
 
 impl State {
-    pub fn purge(&mut self, now_ms: u64) {
+    pub(crate) fn purge(&mut self, now_ms: u64) {
         for map in &mut self.tables {
             purge(map, now_ms);
         }
@@ -71,7 +69,7 @@ impl State {
     }
 
     /// Applies a batch whose last entry has this sequence number.
-    pub fn apply(&mut self, last_sequence: u64, changes: &[Change]) {
+    pub(crate) fn apply(&mut self, last_sequence: u64, changes: &[Change]) {
         for change in changes {
             for (index, term, is_added) in &change.terms {
                 let entry = (term.clone(), change.key.clone());
@@ -97,23 +95,23 @@ impl State {
 
 /// One operation, owned.
 #[derive(Clone, Debug)]
-pub struct Change {
-    pub table: usize,
-    pub key: Vec<u8>,
+pub(crate) struct Change {
+    pub(crate) table: usize,
+    pub(crate) key: Vec<u8>,
     /// The head and the value; `None` deletes.
-    pub put: Option<(Vec<u8>, Vec<u8>)>,
-    pub expires_at_ms: u64,
+    pub(crate) put: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) expires_at_ms: u64,
     /// Index, term, and whether the entry is added.
-    pub terms: Vec<(usize, Vec<u8>, bool)>,
+    pub(crate) terms: Vec<(usize, Vec<u8>, bool)>,
 }
 
 /// The sequence numbers that a batch takes.
-pub fn length(changes: &[Change]) -> u64 {
+pub(crate) fn length(changes: &[Change]) -> u64 {
     changes.iter().map(|change| 1 + change.terms.len() as u64).sum()
 }
 
 /// Draws a term: short ones that lie close together, and the longest.
-pub fn draw_term(choose: &mut Chooser) -> Vec<u8> {
+pub(crate) fn draw_term(choose: &mut Chooser) -> Vec<u8> {
     let terms: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\xff", b"ab", b"b", b"\xff"];
     match choose.below(12) {
         9 => vec![0; TERM_LENGTH_MAX],
@@ -124,7 +122,7 @@ pub fn draw_term(choose: &mut Chooser) -> Vec<u8> {
 }
 
 /// Draws an operation of any kind on any table; with lifetimes from `now_ms` on, if it is given.
-pub fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
+pub(crate) fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
     let table = [PLAIN, PLAIN, RULED, HEAD_ONLY][choose.below(4) as usize];
     let super::Change { mut key, mut put, .. } = choose.change();
     if choose.below(50) == 0 {
@@ -154,7 +152,7 @@ pub fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
 
 /// Writes changes as one batch, with a condition on the last one; returns the last sequence
 /// number.
-pub fn write_changes(
+pub(crate) fn write_changes(
     engine: &Engine,
     (tables, indexes): &Names,
     changes: &[Change],
@@ -191,23 +189,23 @@ pub fn write_changes(
 }
 
 /// The options of a table whose heads [`Brief`] derives.
-pub fn ruled() -> TableOptions {
+pub(crate) fn ruled() -> TableOptions {
     TableOptions { metadata_extractor: Some("brief 1".to_owned()), ..TableOptions::default() }
 }
 
 /// The options of a table of heads only.
-pub fn head_only() -> TableOptions {
+pub(crate) fn head_only() -> TableOptions {
     TableOptions { head_only: true, ..TableOptions::default() }
 }
 
-pub type Names = ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]);
+pub(crate) type Names = ([TableId; TABLES], [IndexId; INDEX_TABLES.len()]);
 
-pub fn names(engine: &Engine) -> Names {
+pub(crate) fn names(engine: &Engine) -> Names {
     try_names(engine).unwrap()
 }
 
 /// Makes the tables and indexes that are not there yet.
-pub fn try_names(engine: &Engine) -> Result<Names> {
+pub(crate) fn try_names(engine: &Engine) -> Result<Names> {
     let tables = [
         engine.table("plain")?,
         engine.table_with("ruled", &ruled())?,
@@ -217,7 +215,7 @@ pub fn try_names(engine: &Engine) -> Result<Names> {
     Ok((tables, [index(0)?, index(1)?, index(2)?]))
 }
 
-pub fn held(object: &Object) -> Held {
+pub(crate) fn held(object: &Object) -> Held {
     assert_eq!(object.head.value_length as usize, object.value.len());
     Held {
         sequence: object.head.sequence,
@@ -228,7 +226,7 @@ pub fn held(object: &Object) -> Held {
 }
 
 /// What a selection takes of `rows`, which are in order.
-pub fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
+pub(crate) fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     match direction {
         Direction::Forward => rows.into_iter().take(limit).collect(),
@@ -237,7 +235,7 @@ pub fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
 }
 
 /// The entries of an index, terms and keys, in their order.
-pub fn entries(snapshot: &Snapshot, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn entries(snapshot: &Snapshot, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = Selection::default();
     let found = snapshot.fold_index(index, &all, Vec::new(), |mut found, entry| {
         found.push((entry.term.to_vec(), entry.key.to_vec()));
@@ -247,7 +245,7 @@ pub fn entries(snapshot: &Snapshot, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Compares everything that a snapshot sees with a state.
-pub fn check(snapshot: &Snapshot, (tables, indexes): &Names, state: &State) {
+pub(crate) fn check(snapshot: &Snapshot, (tables, indexes): &Names, state: &State) {
     let all = Selection::default();
     for (table, map) in std::iter::zip(tables, &state.tables) {
         let rows = snapshot.fold_objects(*table, &all, Map::new(), |mut rows, key, object| {

@@ -2,8 +2,6 @@
 //! merge in the middle of a collection. Threads meet there, too, but by chance, and no seed brings
 //! it back.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +12,7 @@ use pellucid_thread::Mutex;
 
 /// A moment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub(crate) enum Moment {
     /// A file was created.
     Created,
     /// A file is about to be synced.
@@ -37,24 +35,24 @@ struct Plan {
 /// Simulated files with at most one plan. Clones are the same. A file keeps the path that it was
 /// created under.
 #[derive(Clone)]
-pub struct WatchedFiles {
+pub(crate) struct WatchedFiles {
     files: SimulatedFileSystem,
     plan: Arc<Mutex<Option<Plan>>>,
 }
 
 /// True for the file of a segment, which is given its name later.
-pub fn is_segment(path: &Path) -> bool {
+pub(crate) fn is_segment(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".journal.new")
 }
 
 impl WatchedFiles {
-    pub fn new(files: &SimulatedFileSystem) -> WatchedFiles {
+    pub(crate) fn new(files: &SimulatedFileSystem) -> WatchedFiles {
         WatchedFiles { files: files.clone(), plan: Arc::default() }
     }
 
     /// Has `act` done at the next such moment of a path that is wanted, on the thread whose call it
     /// is. The call fails with its error.
-    pub fn at_next(
+    pub(crate) fn at_next(
         &self,
         moment: Moment,
         wants: impl Fn(&Path) -> bool + Send + 'static,

@@ -1,0 +1,36 @@
+//! The storage engine by its public functions, in one program.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seed"
+)]
+
+mod common;
+
+mod backup;
+mod bad_sectors;
+mod changes;
+mod collection;
+mod concurrency;
+mod corruption;
+mod embedder;
+mod exhausted;
+mod faults;
+mod faults_everywhere;
+mod figures;
+mod full_disk;
+mod golden;
+mod interleaved;
+mod known_failures;
+mod known_failures_at_rest;
+mod medium_faults;
+mod model;
+mod model_tables;
+mod prefixes;
+mod salvage;
+mod simulated_threads;
+mod system_files;
+mod tables;
+mod unreadable;
+mod values;
