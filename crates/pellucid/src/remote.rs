@@ -243,7 +243,7 @@ mod tests {
         assert!(!failure.text.contains("hunter2"), "{}", failure.text);
         assert!(
             remote(&["--token-file", "/nowhere"], &[])
-                .is_err_and(|failure| { failure.code() == 2 && failure.text.contains("/nowhere") })
+                .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
         );
         assert!(hint(401, "").contains("--token") && hint(403, "admin=read").contains("=read"));
     }

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
 use super::PATIENCE;
-use super::out::Out;
 use super::table::TableArgument;
 use crate::Failure;
+use crate::out::Out;
 use crate::remote::{ServerAddress, encoded, question};
 
 /// Write the value of an entity to standard output, byte for byte.

@@ -55,20 +55,20 @@ pub(crate) struct LoadArguments {
 #[derive(Args)]
 struct PaceArguments {
     /// Connections to keep open [default: 10]; several numbers, such as 1,3,10,100, are compared.
-    #[arg(short, long, value_delimiter = ',', value_parser = count)]
+    #[arg(short, long, value_delimiter = ',', value_parser = parse_count)]
     connections: Vec<u64>,
     /// With several numbers of connections: cores of the server, by which the rule is checked that
     /// it takes max(32, 2 × cores) of them [default: those of this machine].
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     server_cores: Option<u64>,
     /// Threads [default: 2].
-    #[arg(short, long, value_parser = count)]
+    #[arg(short, long, value_parser = parse_count)]
     threads: Option<u64>,
     /// Duration of the run, such as 20s or 2m [default: 10s].
-    #[arg(short, long, value_parser = duration)]
+    #[arg(short, long, value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Requests per second over all connections, such as 10k.
-    #[arg(short = 'R', long, value_parser = count)]
+    #[arg(short = 'R', long, value_parser = parse_count)]
     rate: Option<u64>,
     /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
@@ -77,10 +77,10 @@ struct PaceArguments {
     #[arg(long, value_enum)]
     pacing: Option<PacingName>,
     /// The time that a request may take before it counts as timed out [default: 2s].
-    #[arg(short = 'T', long, value_parser = duration)]
+    #[arg(short = 'T', long, value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Leave requests that start within this time out of the histograms.
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     warm_up: Option<Duration>,
 }
 
@@ -94,7 +94,7 @@ struct ProtocolArguments {
     #[arg(long, conflicts_with = "no_keep_alive")]
     http2: bool,
     /// With --http2: requests in flight on a connection [default: 32].
-    #[arg(long, requires = "http2", value_name = "N", value_parser = count)]
+    #[arg(long, requires = "http2", value_name = "N", value_parser = parse_count)]
     streams: Option<u64>,
     /// Go to the node of a sharded cluster that owns each request's key: which nodes there are the
     /// URL's is asked (`GET /v0/cluster`). Every connection has a socket to each of them.
@@ -137,7 +137,7 @@ struct RequestsArguments {
 #[derive(Args)]
 struct SearchArguments {
     /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
-    #[arg(long, value_parser = objectives)]
+    #[arg(long, value_parser = Objectives::parse)]
     slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
     #[arg(long, requires = "slo", conflicts_with_all = ["rate", "latency"])]
@@ -162,15 +162,8 @@ struct OutputArguments {
     /// Print the result as JSON instead.
     #[arg(long)]
     json: bool,
-    /// Write a report that any browser shows.
-    #[arg(long, value_name = "FILE.html")]
-    html: Option<PathBuf>,
-    /// Write the distribution of response times, as HdrHistogram's plotters read it.
-    #[arg(long, value_name = "FILE.hgrm")]
-    hgrm: Option<PathBuf>,
-    /// Write response times over time as an interval log of HdrHistogram.
-    #[arg(long, value_name = "FILE.hlog")]
-    hlog: Option<PathBuf>,
+    #[command(flatten)]
+    files: Outputs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -189,22 +182,10 @@ enum PacingName {
     Wrk2,
 }
 
-fn count(text: &str) -> Result<u64, String> {
-    parse_count(text).map_err(|error| error.to_string())
-}
-
 fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim_end_matches('%').parse().ok();
     let known = number.filter(|percent| (0.0..=100.0).contains(percent));
     known.ok_or_else(|| format!("'{text}' is no percentile such as 99.9"))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-fn objectives(text: &str) -> Result<Objectives, String> {
-    Objectives::parse(text).map_err(|error| error.to_string())
 }
 
 /// The task that the flags set.
@@ -268,11 +249,7 @@ impl Task {
             objectives: arguments.search.slo,
             find_max: arguments.search.find_max,
             quick: arguments.search.quick,
-            outputs: Outputs {
-                html: arguments.output.html,
-                hgrm: arguments.output.hgrm,
-                hlog: arguments.output.hlog,
-            },
+            outputs: arguments.output.files,
         };
         task.outputs.check()?;
         Ok(task)
