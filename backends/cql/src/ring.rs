@@ -154,16 +154,13 @@ impl Ring {
         self: &Arc<Self>,
         timeline: &mut Timeline,
         ask: impl FnOnce(Arc<Ring>, Laps) -> F,
-    ) -> Answer<T>
+    ) -> Result<Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = (Result<T>, Laps)> + Send + 'static,
     {
         timeline.lap(parts::ENCODE);
-        let place = match self.place() {
-            Ok(place) => place,
-            Err(error) => return Answer::Now(Err(error)),
-        };
+        let place = self.place()?;
         let (clock, ring, asked) = (self.clock, Arc::clone(self), Arc::clone(self));
         let handed_over = clock.now();
         let mut laps = Laps::begun(clock, handed_over);
@@ -171,7 +168,7 @@ impl Ring {
             laps.sample = Sample::of(timeline);
         }
         let found = ask(Arc::clone(self), laps);
-        Answer::Later(Pending::new(move |callback| {
+        Ok(Answer::Later(Pending::new(move |callback| {
             ring.spawn(async move {
                 let begun = clock.now();
                 let (result, mut laps) = found.await;
@@ -180,7 +177,7 @@ impl Ring {
                 callback(laps.arrival(result, handed_over, begun));
                 asked.look(sample);
             });
-        }))
+        })))
     }
 
     /// Waits for what `work` comes to. Not for threads that talk to the ring.

@@ -55,7 +55,7 @@ fn a_ring() {
     step("records of traced requests", apis::records_are_divided);
     step("requests go to who has the key", routing::requests_go_to_who_has_the_key);
     step("TLS", || connections_are_in_tls(&ring.authority));
-    step("keyspaces that were there", before::keyspaces_that_were_there);
+    step("somebody else's keyspace", before::a_keyspace_of_somebody_else_is_refused);
     step("entities over HTTP", apis::entities);
     step("documents over HTTP", apis::documents);
     step("documents of two servers", apis::one_server_at_a_time_serves_documents);
