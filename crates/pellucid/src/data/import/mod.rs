@@ -115,8 +115,8 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     Import::new(arguments, rows, arguments.documents(place, &names)?).run()
 }
 
-/// The rows of a file behind `skipped_to` lines, which are to be documents or entities, and the names
-/// of their columns if they have any.
+/// The rows of a file behind `skipped_to` lines, which are to be documents or entities, and the
+/// names of their columns if they have any.
 #[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "lines are either"))]
 fn open(
     file: &Path,
