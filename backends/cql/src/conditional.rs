@@ -178,8 +178,8 @@ impl Conditional {
         Ok(())
     }
 
-    /// Writes if what was read is still there, and says whether it was. Where that is unknown, looks
-    /// what became of it.
+    /// Writes if what was read is still there, and says whether it was. Where that is unknown,
+    /// looks what became of it.
     async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<bool> {
         let watched: Vec<&[u8]> = self.watched().iter().map(|entry| &entry.key[..]).collect();
         let watched: std::collections::HashSet<&[u8]> = watched.into_iter().collect();

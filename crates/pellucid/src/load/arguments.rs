@@ -135,21 +135,21 @@ struct RequestsArguments {
 
 // The flags of objectives and of the search for the highest rate.
 #[derive(Args)]
-struct SearchArguments {
+pub(super) struct SearchArguments {
     /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
     #[arg(long, value_parser = Objectives::parse)]
-    slo: Option<Objectives>,
+    pub(super) slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
     #[arg(long, requires = "slo", conflicts_with_all = ["rate", "latency"])]
-    find_max: bool,
+    pub(super) find_max: bool,
     /// With --find-max: shorter trials and one search instead of three.
     #[arg(long, requires = "find_max")]
-    quick: bool,
+    pub(super) quick: bool,
 }
 
 // The flags of the output.
 #[derive(Args)]
-struct OutputArguments {
+pub(super) struct OutputArguments {
     /// Show the way of the requests around this percentile of the response time, too.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     around: Option<f64>,
@@ -161,9 +161,9 @@ struct OutputArguments {
     uncorrected: bool,
     /// Print the result as JSON instead.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten)]
-    files: Outputs,
+    pub(super) files: Outputs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -196,12 +196,8 @@ pub(crate) struct Task {
     /// Cores of the server, if they were given.
     pub(crate) server_cores: Option<usize>,
     pub(crate) distributions: wrk2::Distributions,
-    pub(crate) around: Option<f64>,
-    pub(crate) json: bool,
-    pub(crate) objectives: Option<Objectives>,
-    pub(crate) find_max: bool,
-    pub(crate) quick: bool,
-    pub(crate) outputs: Outputs,
+    pub(super) search: SearchArguments,
+    pub(super) output: OutputArguments,
 }
 
 impl Task {
@@ -244,21 +240,17 @@ impl Task {
                 (false, true) => wrk2::Distributions::Corrected,
                 (false, false) => wrk2::Distributions::None,
             },
-            around: arguments.output.around,
-            json: arguments.output.json,
-            objectives: arguments.search.slo,
-            find_max: arguments.search.find_max,
-            quick: arguments.search.quick,
-            outputs: arguments.output.files,
+            search: arguments.search,
+            output: arguments.output,
         };
-        task.outputs.check()?;
+        task.output.files.check()?;
         Ok(task)
     }
 
     /// Runs a load, and asks the server what it did, if anybody will see it.
     pub(super) fn measure(&self, options: &LoadOptions, header: &str) -> Result<Run, Failure> {
-        let is_shown = self.json || self.outputs.html.is_some();
-        Run::measure(options, header, is_shown, self.around)
+        let is_shown = self.output.json || self.output.files.html.is_some();
+        Run::measure(options, header, is_shown, self.output.around)
     }
 }
 

@@ -64,30 +64,30 @@ struct Found {
 /// Runs the search, prints each trial and the knee, and writes the run that confirmed it.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let mut found = find(task)?;
-    let printed = match task.json {
+    let printed = match task.output.json {
         true => print_document(&found.json()),
         false => print_text(&found.text()),
     };
     let mut outcomes = vec![found.failure.take().map_or(Ok(()), Err), printed];
     let about = found.about();
     if let Some(mut run) = found.run() {
-        outcomes.push(task.outputs.write(&[&run], vec![about]));
+        outcomes.push(task.output.files.write(&[&run], vec![about]));
         outcomes.push(run.call_done());
     }
     Failure::all(outcomes)
 }
 
 fn find(task: &Task) -> Result<Found, Failure> {
-    let Some(objectives) = &task.objectives else {
+    let Some(objectives) = &task.search.slo else {
         return Err(Failure::usage("--find-max needs --slo, such as --slo p99=5ms"));
     };
-    let lengths = match task.quick {
+    let lengths = match task.search.quick {
         true => (QUICK_TRIAL, QUICK_CONFIRMATION),
         false => (TRIAL, CONFIRMATION),
     };
     let mut search = KneeSearch::new(SearchOptions {
         start_per_second: start(task)?,
-        repeats: if task.quick { 1 } else { REPEATS },
+        repeats: if task.search.quick { 1 } else { REPEATS },
         ..SearchOptions::default()
     });
     let mut found = Found::default();
@@ -191,7 +191,7 @@ fn tell(
     confirm: bool,
     kept: &Result<(), String>,
 ) -> Result<(), Failure> {
-    if task.json {
+    if task.output.json {
         return Ok(());
     }
     let rate = result.load.rate_per_second.unwrap_or(0);
