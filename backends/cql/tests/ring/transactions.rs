@@ -50,6 +50,18 @@ impl<'a> Adder<'a> {
         });
     }
 
+    /// Adds so often, while others do: those may be faster, or too fast for too long.
+    pub(crate) fn contend(&mut self, times: usize) {
+        let begun = Instant::now();
+        for _ in 0..times {
+            while let Err(error) = self.add() {
+                assert!(matches!(error, StoreError::Busy(_)), "{error}");
+                assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
+            }
+            self.acknowledged += 1;
+        }
+    }
+
     /// Adds one; others may be faster for a while.
     fn add(&self) -> Result<()> {
         let begun = Instant::now();
