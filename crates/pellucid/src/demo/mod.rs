@@ -14,6 +14,7 @@ use pellucid_server::Accounting;
 use crate::Failure;
 use crate::demo::requests::Kind;
 use crate::demo::stages::{Plan, Steady};
+use crate::load::report_of;
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
 
@@ -119,7 +120,8 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         not_held(&[&put, &get]),
     ];
     let notes = notes.into_iter().filter(|note| !note.is_empty()).collect();
-    let report = present::report(vec![put_section, get_section], &get, notes);
+    let sections = vec![put_section, get_section];
+    let report = report_of("Pellucid demo", get.snapshot.clock, sections, notes);
     let html = pellucid_report::html(&report);
     std::fs::write(&arguments.report, html).map_err(|error| {
         Failure::work(format!("cannot write {}: {error}", arguments.report.display()))

@@ -2,10 +2,9 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use pellucid_report::{Machine, Report, Section, command_line, hgrm, hlog, html};
+use pellucid_report::{Report, Section, hgrm, hlog, html};
 
 use super::measured::Run;
 use super::section;
@@ -98,13 +97,5 @@ fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
     notes.extend(
         failures.filter_map(|(run, section)| Some(format!("{}: {}", section.name, run.failure()?))),
     );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Report {
-        title: "Pellucid load".to_owned(),
-        command: command_line(),
-        generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-        machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
-        sections,
-        notes,
-    }
+    section::report_of("Pellucid load", section::clock(), sections, notes)
 }

@@ -54,7 +54,7 @@ impl Entities {
         let columns = names.map(Columns::of).transpose().map_err(Failure::work)?;
         let grant = table.grant("write");
         let nodes = is_cluster.then(|| nodes_of(&remote, &grant)).transpose()?;
-        let parameters = table.parameter() + Survives::parameter(sync);
+        let parameters = table.parameter() + &Survives::parameter(sync);
         Ok(Entities { remote, columns, parameters, grant, nodes, written: 0, expired: 0 })
     }
 
