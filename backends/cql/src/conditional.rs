@@ -25,6 +25,7 @@ use scylla::value::{CqlValue, Row};
 
 use crate::entry::{Entry, Values};
 use crate::error::Failed;
+use crate::parts;
 use crate::place::Space;
 use crate::plain::unconditional;
 use crate::read::bound;
@@ -77,7 +78,7 @@ impl Conditional {
         let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
         laps.begin();
         let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
-        laps.has_turn();
+        laps.end(parts::TURN_WAIT);
         let _turn = turn?;
         if self.space.is_in_parts() {
             self.list_part(laps).await?;

@@ -9,6 +9,7 @@ use scylla::statement::Consistency;
 use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 
+use crate::parts;
 use crate::ring::Ring;
 
 /// What `decode` makes of the newest entry of a key among the copies that answer.
@@ -26,7 +27,7 @@ pub(crate) fn find<T: Send + 'static>(
     bound.set_consistency(level);
     ring.later(timeline, move |ring, mut laps| async move {
         let found = ring.answer(bound, &mut laps).await.and_then(decode);
-        laps.decoded();
+        laps.end(parts::DECODE);
         (found, laps)
     })
 }
