@@ -8,6 +8,13 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
 }
 
+/// An error that nobody says more of is one of the work.
+impl<E: std::fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::work(error)
+    }
+}
+
 impl Failure {
     /// The work failed: exit code 1.
     pub(crate) fn work(text: impl ToString) -> Failure {

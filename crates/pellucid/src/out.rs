@@ -66,7 +66,7 @@ impl Out {
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         if let To::Standard(out) = &mut self.to {
             let flushed = out.flush();
-            self.note(flushed).map_err(Failure::work)?;
+            self.note(flushed)?;
         }
         let Out { to: To::File(file, path), name, .. } = self else { return Ok(()) };
         let synced = file.as_file().sync_all();

@@ -87,8 +87,7 @@ impl DemoArguments {
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let plan = arguments.plan()?;
-    let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir();
-    let temporary = temporary.map_err(Failure::work)?;
+    let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir()?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
     let flags = ["--accounting", Accounting::from(arguments.accounting).name()];
     let server = ServerProcess::start(data, &flags)?;
@@ -179,8 +178,7 @@ fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failur
         return server.stop();
     }
     print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])
-        .map_err(Failure::work)?;
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])?;
     let _ = signals.forever().next();
     // The interrupt reached the server as well, which is of the same group; it ends by itself.
     server.stop()

@@ -43,7 +43,7 @@ pub(crate) struct Steady {
 
 impl Plan {
     fn options(&self, server: &ServerProcess, kind: Kind) -> Result<LoadOptions, Failure> {
-        let target = Target::parse(&server.url("/v0/entity")).map_err(Failure::work)?;
+        let target = Target::parse(&server.url("/v0/entity"))?;
         let host = target.host_header();
         let mut options = LoadOptions::new(target);
         options.sources = Some(Arc::new(DemoRequests { kind, keys: self.keys, host }));
@@ -123,8 +123,7 @@ fn account_of(snapshot: &Snapshot, kind: &Kind) -> Option<OperationAccount> {
 
 /// Runs a load. A demo that shows errors as if they were answers would be a lie.
 fn run_whole(options: &LoadOptions) -> Result<LoadResult, Failure> {
-    let whole = run(options, &mut |_| {}).and_then(LoadResult::whole);
-    let result = whole.map_err(Failure::work)?;
+    let result = run(options, &mut |_| {}).and_then(LoadResult::whole)?;
     let errors = &result.errors;
     if result.stopped_early || errors.sockets() + errors.status > 0 {
         let first = result.first_error.as_deref().unwrap_or("the run was stopped");

@@ -16,8 +16,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES_MAX: usize = 7_200;
 const PATH: &str = "/_admin/engine";
 
-/// The figures that are shown: names, and where they stand in the server's document. Sums over levels
-/// are written with a `*`. The first are times, and the others bytes.
+/// The figures that are shown: names, and where they stand in the server's document. Sums over
+/// levels are written with a `*`. The first are times, and the others bytes.
 const FIGURES: [(&str, &str); 7] = [
     ("flushes", "/background/flush/duration_ns"),
     ("merges", "/background/compactions/*/duration_ns"),

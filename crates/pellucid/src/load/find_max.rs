@@ -131,7 +131,7 @@ fn start(task: &Task) -> Result<f64, Failure> {
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
     let closed = LoadOptions { arrivals: pellucid_load::Arrivals::Constant, ..options };
     closed.check().map_err(Failure::usage)?;
-    let result = measure(&closed, "")?.whole().map_err(Failure::work)?;
+    let result = measure(&closed, "")?.whole()?;
     if result.requests == 0 {
         let first = result.first_error.as_deref().unwrap_or("no answer within a second");
         return Err(Failure::work(format!("no request was answered: {first}")));
@@ -209,7 +209,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
     for share in [BELOW, ABOVE] {
         task.options.pause(PAUSE);
         let options = options_of(task, rate * share, length)?;
-        let result = measure(&options, "")?.whole().map_err(Failure::work)?;
+        let result = measure(&options, "")?.whole()?;
         if result.stopped_early {
             return Err(Failure::work("it was interrupted while it looked for what grew"));
         }

@@ -33,9 +33,8 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
     let stop = Arc::clone(&task.options.stop);
     // The first interrupt keeps the results so far, the second one ends the process.
     let interrupt = signal_hook::consts::SIGINT;
-    signal_hook::flag::register_conditional_default(interrupt, Arc::clone(&stop))
-        .map_err(Failure::work)?;
-    signal_hook::flag::register(interrupt, stop).map_err(Failure::work)?;
+    signal_hook::flag::register_conditional_default(interrupt, Arc::clone(&stop))?;
+    signal_hook::flag::register(interrupt, stop)?;
     match (task.search.find_max, task.connections.len() > 1) {
         (true, _) => find_max::execute(&task),
         (false, true) => sweep::execute(&task),

@@ -79,7 +79,7 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         let mut out = Out::file(path)?;
-        out.write(bytes).map_err(Failure::work)?;
+        out.write(bytes)?;
         out.end()
     };
     write().map_err(|failure| failure.at(&format!("{} bytes", bytes.len())))?;

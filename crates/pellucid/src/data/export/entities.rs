@@ -42,13 +42,13 @@ impl Export<'_> {
     /// Writes each entity as a row of Parquet, whose keys and values are texts if all are to be.
     #[cfg(feature = "parquet")]
     pub(super) fn parquet(&self, are_text: bool, to: &mut Written) -> Result<(), Failure> {
-        let mut writer = Writer::new(Entity::typed_columns(are_text)).map_err(Failure::work)?;
+        let mut writer = Writer::new(Entity::typed_columns(are_text))?;
         self.walk(to, &mut |entity, text| {
             writer.add(&entity.typed_cells(are_text)?)?;
             text.append(&mut writer.take()?);
             Ok(())
         })?;
-        to.text.append(&mut writer.end().map_err(Failure::work)?);
+        to.text.append(&mut writer.end()?);
         Ok(())
     }
 

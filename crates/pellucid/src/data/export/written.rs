@@ -40,7 +40,7 @@ impl Written {
 
     /// Ends the file with the text: a table has its names even if it has no rows.
     pub(super) fn end(mut self) -> Result<(), Failure> {
-        self.out.write(&self.text).map_err(Failure::work)?;
+        self.out.write(&self.text)?;
         drop(self.progress);
         self.out.end()
     }

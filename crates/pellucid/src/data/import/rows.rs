@@ -71,7 +71,7 @@ impl Rows {
         }
         let form = Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
         let mut rows = Rows { lines, form, skipped_to: 0 };
-        let names = rows.names().map_err(Failure::work)?;
+        let names = rows.names()?;
         Ok((Rows { skipped_to, ..rows }, names))
     }
 
