@@ -4,7 +4,7 @@ use pellucid_topology::NodeList;
 
 use crate::connection::{Answer, Connection};
 use crate::error::ClientError;
-use crate::http::{Question, Target};
+use crate::http::{Question, Target, encoded};
 use crate::options::ClientOptions;
 use crate::topology::nodes_known_to;
 
@@ -115,18 +115,9 @@ impl Client {
     }
 }
 
-/// The path of a key, with every byte percent-encoded that could be mistaken.
+/// The path of a key.
 pub(crate) fn path_of(key: &[u8]) -> String {
-    let mut path = "/v0/entity?id=".to_owned();
-    for byte in key {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                path.push(char::from(*byte));
-            }
-            _ => path += &format!("%{byte:02X}"),
-        }
-    }
-    path
+    format!("/v0/entity?id={}", encoded(key))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! One connection to a server: a request, its answer, and the next.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 
-use rustls::{ClientConnection, StreamOwned};
+use rustls::StreamOwned;
 
 use crate::error::ClientError;
 use crate::http::{Broken, Conversation, HttpError, Question, Target, TlsSetup};
@@ -15,14 +14,13 @@ pub(crate) struct Connection {
     host: String,
     /// The header line of the account.
     credentials: String,
-    conversation: Conversation<Stream>,
+    conversation: Conversation<Box<dyn Stream>>,
 }
 
-/// The bytes of a connection.
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
+/// The bytes of a connection, as they are or in TLS.
+trait Stream: Read + Write + Send + Sync {}
+
+impl<S: Read + Write + Send + Sync> Stream for S {}
 
 /// An answer, freed of its framing.
 pub(crate) struct Answer {
@@ -58,11 +56,11 @@ impl Connection {
             .set_read_timeout(Some(patience))
             .and_then(|()| socket.set_write_timeout(Some(patience)));
         set.map_err(failed)?;
-        let stream = if target.is_tls() {
+        let stream: Box<dyn Stream> = if target.is_tls() {
             let setup = TlsSetup::new(&options.tls, target.host(), false)?;
-            Stream::Tls(Box::new(StreamOwned::new(setup.session().map_err(failed)?, socket)))
+            Box::new(StreamOwned::new(setup.session().map_err(failed)?, socket))
         } else {
-            Stream::Plain(socket)
+            Box::new(socket)
         };
         let credentials = options.credentials.header_line()?;
         let conversation = Conversation::over(stream);
@@ -100,30 +98,5 @@ impl Connection {
 
     fn wrong(&self, text: &str) -> ClientError {
         ClientError::Answer(format!("{}: {text}", self.server))
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Plain(socket) => socket.read(buffer),
-            Stream::Tls(session) => session.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Plain(socket) => socket.write(bytes),
-            Stream::Tls(session) => session.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Stream::Plain(socket) => socket.flush(),
-            Stream::Tls(session) => session.flush(),
-        }
     }
 }

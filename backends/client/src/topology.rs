@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pellucid_topology::{NodeList, NodeUrl};
 
-use crate::connection::{Answer, Connection};
+use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::http::{Question, Target};
 use crate::options::ClientOptions;
@@ -32,10 +32,6 @@ pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, Client
 /// The nodes of the cluster that the server of this connection is in; none if it is in no cluster.
 pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>, ClientError> {
     let answer = connection.call(&Question::get("/v0/cluster"))?.accepted(200)?;
-    nodes_of(&answer)
-}
-
-fn nodes_of(answer: &Answer) -> Result<Vec<NodeUrl>, ClientError> {
     let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
     let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
     let nodes = page["nodes"].as_array().ok_or_else(wrong)?;

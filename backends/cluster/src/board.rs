@@ -41,33 +41,33 @@ impl PeerState {
 
 /// Counters of one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PeerFigures {
+pub struct PeerFigures<N = u64> {
     /// Asks sent to it.
-    pub asked: u64,
+    pub asked: N,
     /// Answers that came in time.
-    pub answered: u64,
+    pub answered: N,
     /// Requests refused at once, as it is not to be reached.
-    pub unreachable: u64,
+    pub unreachable: N,
     /// Requests whose answer did not come in time.
-    pub late: u64,
+    pub late: N,
     /// Requests that were under way when the connection broke.
-    pub lost: u64,
+    pub lost: N,
     /// Requests refused because too many were under way.
-    pub refused: u64,
+    pub refused: N,
     /// Asks of the peer that were served here.
-    pub served: u64,
+    pub served: N,
     /// Connections made to it.
-    pub connected: u64,
+    pub connected: N,
     /// Connections to it that broke.
-    pub broken: u64,
+    pub broken: N,
     /// Bytes sent to it.
-    pub sent_bytes: u64,
+    pub sent_bytes: N,
     /// Bytes that came from it.
-    pub received_bytes: u64,
+    pub received_bytes: N,
     /// Time between asks sent and answers read, added up.
-    pub round_trip_ns: u64,
+    pub round_trip_ns: N,
     /// Asks under way now.
-    pub in_flight: u64,
+    pub in_flight: N,
 }
 
 /// A peer at a moment.
@@ -81,23 +81,6 @@ pub struct PeerView {
     pub figures: PeerFigures,
 }
 
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) asked: AtomicU64,
-    pub(crate) answered: AtomicU64,
-    pub(crate) unreachable: AtomicU64,
-    pub(crate) late: AtomicU64,
-    pub(crate) lost: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) served: AtomicU64,
-    pub(crate) connected: AtomicU64,
-    pub(crate) broken: AtomicU64,
-    pub(crate) sent_bytes: AtomicU64,
-    pub(crate) received_bytes: AtomicU64,
-    pub(crate) round_trip_ns: AtomicU64,
-    pub(crate) in_flight: AtomicU64,
-}
-
 /// See the module.
 pub(crate) struct Board {
     states: Vec<AtomicU8>,
@@ -105,7 +88,7 @@ pub(crate) struct Board {
     reason: Mutex<Option<String>>,
     /// Times that it has called and proven itself: whoever calls is there.
     calls: AtomicU64,
-    pub(crate) counters: Counters,
+    pub(crate) counters: PeerFigures<AtomicU64>,
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
@@ -116,7 +99,7 @@ impl Board {
     pub(crate) fn new(loops: usize) -> Board {
         let states = (0..loops).map(|_| AtomicU8::new(PeerState::New as u8)).collect();
         let (reason, calls) = (Mutex::new(None), AtomicU64::new(0));
-        Board { states, reason, calls, counters: Counters::default() }
+        Board { states, reason, calls, counters: PeerFigures::default() }
     }
 
     /// Notes that the peer has called and proven itself.

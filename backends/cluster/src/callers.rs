@@ -69,6 +69,20 @@ struct Caller<R> {
 }
 
 impl<R> Caller<R> {
+    /// The destination of the answer to an ask of it, received now and alone.
+    fn reply(&mut self, caller: CallerId, received: Ticks) -> Reply<'_, R> {
+        Reply {
+            caller,
+            received,
+            waited_until: None,
+            ask_bytes: 0,
+            is_full: false,
+            out: &mut self.out,
+            unfinished: &mut self.unfinished,
+            later: &mut self.later,
+        }
+    }
+
     /// Bytes that wait for the kernel.
     fn waiting_bytes(&self) -> usize {
         self.out.len() - self.written + self.outlet.held()
@@ -343,16 +357,10 @@ impl<R> Callers<R> {
                     encode_pong(ask.id, &mut caller.out);
                 }
                 Frame::Ask(ask) => {
-                    let mut reply = Reply {
-                        caller: CallerId { slot, generation: caller.generation },
-                        received,
-                        waited_until,
-                        ask_bytes: length,
-                        is_full: caller.later >= SERVED_LATER_MAX,
-                        out: &mut caller.out,
-                        unfinished: &mut caller.unfinished,
-                        later: &mut caller.later,
-                    };
+                    let id = CallerId { slot, generation: caller.generation };
+                    let is_full = caller.later >= SERVED_LATER_MAX;
+                    let reply = caller.reply(id, received);
+                    let mut reply = Reply { waited_until, ask_bytes: length, is_full, ..reply };
                     waited_until = Some(serve(&mut reply, ask));
                     served += 1;
                 }
@@ -378,16 +386,7 @@ impl<R> Callers<R> {
         let done = is_same.then(|| {
             caller.later = caller.later.saturating_sub(1);
             let now = self.clock.now();
-            let done = answer(&mut Reply {
-                caller: id,
-                received: now,
-                waited_until: None,
-                ask_bytes: 0,
-                is_full: false,
-                out: &mut caller.out,
-                unfinished: &mut caller.unfinished,
-                later: &mut caller.later,
-            });
+            let done = answer(&mut caller.reply(id, now));
             self.mark(id.slot, &mut caller);
             done
         });

@@ -253,6 +253,23 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 impl Ask<'_> {
+    /// An ask that has nothing to say but its kind.
+    #[must_use]
+    pub fn plain(kind: AskKind) -> Ask<'static> {
+        Ask {
+            id: 0,
+            kind,
+            acknowledgement: Acknowledgement::Memory,
+            condition: Condition::None,
+            lifetime_ms: None,
+            wait_ms: 0,
+            trace: None,
+            table: None,
+            key: b"",
+            value: b"",
+        }
+    }
+
     /// Appends the ask to `out`.
     ///
     /// # Panics

@@ -12,18 +12,24 @@ use crate::session::{KeyShare, Opener};
 /// An output buffer that has grown beyond this is given back.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
 
+/// A connection, and how far it is.
+pub(crate) struct Connection {
+    pub(crate) socket: TcpStream,
+    pub(crate) stage: Stage,
+    /// The time by which it has to be ready.
+    pub(crate) by: Ticks,
+}
+
 /// The stage of a connection.
 pub(crate) enum Stage {
-    /// There is none; one is tried at this time.
-    Absent { retry_at: Ticks },
     /// The kernel is connecting.
-    Connecting { socket: TcpStream, by: Ticks },
+    Connecting,
     /// The protocol was asked for.
-    Greeting { socket: TcpStream, by: Ticks, greeting: Box<Greeting> },
+    Greeting(Box<Greeting>),
     /// It was proven that this node is one of the cluster; what the peer says to that is to come.
-    Proving { socket: TcpStream, by: Ticks },
+    Proving,
     /// Asks are sent.
-    Ready { socket: TcpStream },
+    Ready,
 }
 
 /// The request for the protocol.
@@ -43,7 +49,9 @@ pub(crate) struct Channel {
 }
 
 pub(crate) struct Link {
-    pub(crate) stage: Stage,
+    pub(crate) connection: Option<Connection>,
+    /// Where there is none, the time at which one is tried.
+    pub(crate) retry_at: Ticks,
     /// The sealed channel; nothing until keys are agreed.
     pub(crate) channel: Option<Box<Channel>>,
     /// Why the peer is taken for unreachable; nothing as long as that is not known.
@@ -72,7 +80,8 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(now: Ticks) -> Link {
         Link {
-            stage: Stage::Absent { retry_at: now },
+            connection: None,
+            retry_at: now,
             channel: None,
             down: None,
             calls_tried: 0,
@@ -86,6 +95,11 @@ impl Link {
             heard: now,
             pinged: None,
         }
+    }
+
+    /// True if asks are sent.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.connection, Some(Connection { stage: Stage::Ready, .. }))
     }
 
     /// Bytes that wait for the kernel.

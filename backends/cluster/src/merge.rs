@@ -3,7 +3,7 @@
 //! Every node is asked for one page at a time, so memory holds a page of each, and whoever stops
 //! reading stops the walk. Who asks is somebody else: an event loop, or a store over peers.
 
-use pellucid_store::{Acknowledgement, Condition, Head, Object, Value};
+use pellucid_store::{Head, Object, Value};
 
 use crate::frame::{AnswerStatus, Ask, AskKind, TableOfAsk};
 use crate::outcome::{Asked, Outcome};
@@ -97,18 +97,8 @@ impl RangePages {
         };
         let mut value = Vec::new();
         range.encode(&mut value);
-        let asked = ask(Ask {
-            id: 0,
-            kind: AskKind::Range,
-            acknowledgement: Acknowledgement::Memory,
-            condition: Condition::None,
-            lifetime_ms: None,
-            wait_ms: 0,
-            trace: None,
-            table,
-            key: last_key.unwrap_or(&self.start),
-            value: &value,
-        });
+        let key = last_key.unwrap_or(&self.start);
+        let asked = ask(Ask { table, key, value: &value, ..Ask::plain(AskKind::Range) });
         let is_asked = asked.is_ok();
         self.nodes[node].pages = match asked {
             Ok(()) => Pages::Asked,

@@ -16,7 +16,7 @@ use crate::board::{PeerState, add};
 use crate::cluster::{Cluster, News};
 use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
-use crate::link::{Link, Stage};
+use crate::link::{Connection, Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
 use crate::slab::Slab;
 use crate::socket::{Received, receive};
@@ -36,6 +36,9 @@ const UNPROVEN: &str = "it does not take this node's proof: give every node the 
                         --cluster-secret-file";
 /// The number of pings, which no ask has.
 const PING_ID: u64 = u64::MAX;
+
+/// Gets what becomes of each ask, with what the loop remembers of it.
+type Sink<'a, C> = dyn FnMut(C, Outcome<'_>) + 'a;
 
 struct Waiting<C> {
     context: C,
@@ -148,12 +151,7 @@ impl<C> Peers<C> {
     }
 
     /// Does what an event of this link asks for.
-    pub fn ready(
-        &mut self,
-        link: usize,
-        registry: &Registry,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) {
+    pub fn ready(&mut self, link: usize, registry: &Registry, sink: &mut Sink<'_, C>) {
         let now = self.clock.now();
         match link.checked_sub(1) {
             None => {
@@ -190,28 +188,21 @@ impl<C> Peers<C> {
     }
 
     /// Sends what was asked since the last call.
-    pub fn settle(&mut self, registry: &Registry, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+    pub fn settle(&mut self, registry: &Registry, sink: &mut Sink<'_, C>) {
         while let Some(node) = self.dirty.pop() {
             self.flush(node, registry, sink);
         }
     }
 
-    fn attend(
-        &mut self,
-        node: usize,
-        registry: &Registry,
-        now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) {
+    fn attend(&mut self, node: usize, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let Some(Some(link)) = self.links.get_mut(node) else { return };
-        let is_ready = |link: &Link| matches!(link.stage, Stage::Ready { .. });
-        let was_ready = is_ready(link);
-        let went = match &mut link.stage {
-            Stage::Absent { .. } => return,
-            Stage::Connecting { .. } => self.greet(node, now, sink),
-            Stage::Greeting { .. } => self.meet(node, now, sink),
-            Stage::Proving { .. } => self.read(node, now, sink),
-            Stage::Ready { .. } => {
+        let was_ready = link.is_ready();
+        let went = match link.connection.as_ref().map(|connection| &connection.stage) {
+            None => return,
+            Some(Stage::Connecting) => self.greet(node, now, sink),
+            Some(Stage::Greeting(_)) => self.meet(node, now, sink),
+            Some(Stage::Proving) => self.read(node, now, sink),
+            Some(Stage::Ready) => {
                 // What was asked in this wake-up goes out at its end, all of it together.
                 if std::mem::take(&mut link.is_blocked) && link.waiting_bytes() > 0 {
                     self.flush(node, registry, sink);
@@ -223,28 +214,24 @@ impl<C> Peers<C> {
             return self.lose(node, registry, now, reason, sink);
         }
         // What was asked before the peer consented waits for no further event.
-        let may_begin = |link: &Link| is_ready(link) && link.waiting_bytes() > 0;
+        let may_begin = |link: &Link| link.is_ready() && link.waiting_bytes() > 0;
         if !was_ready && self.links[node].as_ref().is_some_and(may_begin) {
             self.flush(node, registry, sink);
         }
     }
 
     /// Reads what the peer has sent, and brings the answers.
-    fn read(
-        &mut self,
-        node: usize,
-        now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) -> Result<(), String> {
+    fn read(&mut self, node: usize, now: Ticks, sink: &mut Sink<'_, C>) -> Result<(), String> {
         loop {
             let Some(link) = &mut self.links[node] else { return Ok(()) };
-            let (Stage::Proving { socket, .. } | Stage::Ready { socket }) = &link.stage else {
+            let Some(Connection { socket, stage, .. }) = &link.connection else { return Ok(()) };
+            if !matches!(stage, Stage::Proving | Stage::Ready) {
                 return Ok(());
-            };
+            }
             let count = match receive(socket, &mut self.scratch).map_err(|e| e.to_string())? {
                 Received::Bytes(count) => count,
                 Received::Nothing => return Ok(()),
-                Received::End if matches!(link.stage, Stage::Proving { .. }) => {
+                Received::End if matches!(stage, Stage::Proving) => {
                     return Err(UNPROVEN.to_owned());
                 }
                 Received::End => return Err("it closed the connection".to_owned()),
@@ -269,7 +256,7 @@ impl<C> Peers<C> {
         node: usize,
         bytes: &mut [u8],
         received: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
+        sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
         let channel = self.links[node].as_mut().and_then(|link| link.channel.take());
         let Some(mut channel) = channel else { return Ok(()) };
@@ -291,7 +278,7 @@ impl<C> Peers<C> {
         node: usize,
         bytes: &[u8],
         received: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
+        sink: &mut Sink<'_, C>,
     ) -> Result<usize, String> {
         let mut used = 0;
         loop {
@@ -308,13 +295,7 @@ impl<C> Peers<C> {
         }
     }
 
-    fn bring(
-        &mut self,
-        node: usize,
-        answer: Answer<'_>,
-        received: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) {
+    fn bring(&mut self, node: usize, answer: Answer<'_>, received: Ticks, sink: &mut Sink<'_, C>) {
         // An answer that nobody waits for any more came too late.
         if self.under_way.get_mut(answer.id).is_none_or(|waiting| waiting.node != node) {
             return;
@@ -332,9 +313,9 @@ impl<C> Peers<C> {
         sink(waiting.context, Outcome::Answered(answer, times));
     }
 
-    fn flush(&mut self, node: usize, registry: &Registry, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+    fn flush(&mut self, node: usize, registry: &Registry, sink: &mut Sink<'_, C>) {
         let Some(link) = &mut self.links[node] else { return };
-        let Stage::Ready { socket } = &link.stage else { return };
+        let Some(Connection { socket, stage: Stage::Ready, .. }) = &link.connection else { return };
         if link.is_blocked || link.waiting_bytes() == 0 {
             return;
         }
@@ -368,28 +349,19 @@ impl<C> Peers<C> {
         registry: &Registry,
         now: Ticks,
         reason: String,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
+        sink: &mut Sink<'_, C>,
     ) {
         let Some(link) = &mut self.links[node] else { return };
         link.calls_seen = link.calls_tried;
         let pause = RETRY_MAX.min(RETRY_FIRST * 2_u32.pow(link.failures.min(8)));
         link.failures += 1;
-        let retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
-        let before = std::mem::replace(&mut link.stage, Stage::Absent { retry_at });
+        link.retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
         let board = self.cluster.board(node);
-        let was_ready = matches!(before, Stage::Ready { .. });
-        match before {
-            Stage::Absent { .. } => {}
-            Stage::Ready { mut socket } => {
-                add(&board.counters.broken, 1);
-                // A descriptor that is closed is forgotten by the kernel anyway.
-                let _ = registry.deregister(&mut socket);
-            }
-            Stage::Connecting { mut socket, .. }
-            | Stage::Greeting { mut socket, .. }
-            | Stage::Proving { mut socket, .. } => {
-                let _ = registry.deregister(&mut socket);
-            }
+        let was_ready = link.is_ready();
+        add(&board.counters.broken, u64::from(was_ready));
+        if let Some(mut connection) = link.connection.take() {
+            // A descriptor that is closed is forgotten by the kernel anyway.
+            let _ = registry.deregister(&mut connection.socket);
         }
         link.reset();
         let url = self.cluster.url(node);
@@ -421,24 +393,19 @@ impl<C> Peers<C> {
     }
 
     /// Looks at everything that has a time limit.
-    fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+    fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let distrust = self.cluster.distrust();
         for node in 0..self.links.len() {
-            let Some(link) = &self.links[node] else { continue };
-            match (&link.stage, distrust) {
-                (Stage::Absent { .. }, _) => {}
-                (_, Some(why)) => self.lose(node, registry, now, why.to_owned(), sink),
-                (Stage::Ready { .. }, None) => self.listen(node, registry, now, sink),
-                (
-                    Stage::Connecting { by, .. }
-                    | Stage::Greeting { by, .. }
-                    | Stage::Proving { by, .. },
-                    None,
-                ) if now >= *by => {
+            let link = self.links[node].as_ref();
+            let Some(connection) = link.and_then(|link| link.connection.as_ref()) else { continue };
+            match (distrust, &connection.stage) {
+                (Some(why), _) => self.lose(node, registry, now, why.to_owned(), sink),
+                (None, Stage::Ready) => self.listen(node, registry, now, sink),
+                (None, _) if now >= connection.by => {
                     let reason = "it does not answer".to_owned();
                     self.lose(node, registry, now, reason, sink);
                 }
-                _ => {}
+                (None, _) => {}
             }
         }
         self.retry(registry, now, sink);
@@ -446,13 +413,7 @@ impl<C> Peers<C> {
     }
 
     /// Asks a silent peer whether it is there, and gives it up if it stays silent.
-    fn listen(
-        &mut self,
-        node: usize,
-        registry: &Registry,
-        now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
-    ) {
+    fn listen(&mut self, node: usize, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let Some(link) = &self.links[node] else { return };
         let was_pinged = link.pinged.is_some_and(|at| now.since(at) >= self.silence_ticks);
         if was_pinged {
@@ -470,7 +431,7 @@ impl<C> Peers<C> {
             }
             None if now.since(link.heard) >= self.silence_ticks / 4 => {
                 link.pinged = Some(now);
-                ping().encode(&mut link.out);
+                Ask { id: PING_ID, ..Ask::plain(AskKind::Ping) }.encode(&mut link.out);
                 self.flush(node, registry, sink);
             }
             _ => {}
@@ -478,13 +439,15 @@ impl<C> Peers<C> {
     }
 
     /// Connects to those whose time has come.
-    fn retry(&mut self, registry: &Registry, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+    fn retry(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         for node in 0..self.links.len() {
             let Some(link) = &mut self.links[node] else { continue };
-            let Stage::Absent { retry_at } = link.stage else { continue };
+            if link.connection.is_some() {
+                continue;
+            }
             let calls = self.cluster.board(node).calls();
             // A peer that has called is there, however long the pause would be.
-            if now < retry_at && calls == link.calls_seen {
+            if now < link.retry_at && calls == link.calls_seen {
                 continue;
             }
             link.calls_tried = calls;
@@ -502,7 +465,10 @@ impl<C> Peers<C> {
                         Ok(socket)
                     });
                     match connected {
-                        Ok(socket) => link.stage = Stage::Connecting { socket, by },
+                        Ok(socket) => {
+                            let stage = Stage::Connecting;
+                            link.connection = Some(Connection { socket, stage, by });
+                        }
                         Err(error) => self.lose(node, registry, now, error.to_string(), sink),
                     }
                 }
@@ -511,7 +477,7 @@ impl<C> Peers<C> {
     }
 
     /// Ends the asks whose time is over. Those that were not sent until now never will be.
-    fn expire(&mut self, now: Ticks, sink: &mut dyn FnMut(C, Outcome<'_>)) {
+    fn expire(&mut self, now: Ticks, sink: &mut Sink<'_, C>) {
         let (links, cluster) = (&mut self.links, &self.cluster);
         let mut is_any_unsent = false;
         self.under_way.remove_if(
@@ -540,19 +506,4 @@ impl<C> Peers<C> {
 /// are looked at once a tick, and that may be a little late itself.
 fn looked_at_in_time(wait: Duration) -> Duration {
     wait.saturating_sub(TICK * 2).max(wait / 2)
-}
-
-fn ping() -> Ask<'static> {
-    Ask {
-        id: PING_ID,
-        kind: AskKind::Ping,
-        acknowledgement: pellucid_store::Acknowledgement::Memory,
-        condition: pellucid_store::Condition::None,
-        lifetime_ms: None,
-        wait_ms: 0,
-        trace: None,
-        table: None,
-        key: b"",
-        value: b"",
-    }
 }

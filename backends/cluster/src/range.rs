@@ -99,9 +99,7 @@ impl PageEntry<'_> {
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
     }
-}
 
-impl PageEntry<'_> {
     /// Notes when the time of an encoded entry at the beginning of `bytes` is over: a walk says so
     /// only once it has let go of the entry.
     pub fn set_expires_at_ms(bytes: &mut [u8], expires_at_ms: u64) {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use pellucid_topology::{NODES_MAX, NodeList, NodeUrl, URL_BYTES_MAX};
 
+use crate::numbers::{u32_at, u64_at};
+
 const FILE: &str = "cluster.list";
 const NEW_FILE: &str = "cluster.list.new";
 const MAGIC: &[u8; 8] = b"PELLNODE";
@@ -139,22 +141,19 @@ impl Remembered {
         if bytes.len() < NODES_AT || bytes.len() > LENGTH_MAX {
             return Err("length");
         }
-        let u32_at = |at: usize| {
-            u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
-        };
         if &bytes[..8] != MAGIC {
             return Err("beginning");
         }
-        if u32_at(8) != VERSION {
+        if u32_at(bytes, 8) != VERSION {
             return Err("version");
         }
-        if crc32c::crc32c(&bytes[COVERED_AT..]) != u32_at(12) {
+        if crc32c::crc32c(&bytes[COVERED_AT..]) != u32_at(bytes, 12) {
             return Err("checksum");
         }
-        let epoch = u64::from(u32_at(16)) | u64::from(u32_at(20)) << 32;
+        let epoch = u64_at(bytes, 16);
         let mut rest = &bytes[NODES_AT..];
         let mut nodes = Vec::new();
-        for _ in 0..u32_at(24).min(NODES_MAX as u32 + 1) {
+        for _ in 0..u32_at(bytes, 24).min(NODES_MAX as u32 + 1) {
             let (length, behind) = rest.split_first_chunk::<2>().ok_or("length")?;
             let length = usize::from(u16::from_le_bytes(*length));
             let (url, behind) = behind.split_at_checked(length).ok_or("length")?;
@@ -162,7 +161,7 @@ impl Remembered {
             nodes.push(NodeUrl::parse(url).map_err(|_| "node")?);
             rest = behind;
         }
-        let own = nodes.get(u32_at(28) as usize).cloned().ok_or("node")?;
+        let own = nodes.get(u32_at(bytes, 28) as usize).cloned().ok_or("node")?;
         let nodes = NodeList::new(nodes).map_err(|_| "list")?;
         if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
     }

@@ -25,6 +25,7 @@ use scylla::value::{CqlValue, Row};
 
 use crate::entry::{Entry, Values};
 use crate::error::Failed;
+use crate::parts;
 use crate::place::Space;
 use crate::plain::unconditional;
 use crate::read::bound;
@@ -66,12 +67,6 @@ pub(crate) struct Conditional {
     pub(crate) count: usize,
 }
 
-/// The outcome of an attempt.
-enum Outcome {
-    Applied,
-    Refused,
-}
-
 impl Conditional {
     /// Makes the write, again where others were faster.
     pub(crate) async fn run(self, mut laps: Laps) -> (Result<Written>, Laps) {
@@ -83,7 +78,7 @@ impl Conditional {
         let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
         laps.begin();
         let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
-        laps.has_turn();
+        laps.end(parts::TURN_WAIT);
         let _turn = turn?;
         if self.space.is_in_parts() {
             self.list_part(laps).await?;
@@ -94,16 +89,14 @@ impl Conditional {
             let state = self.state(laps).await?;
             self.judge(&state)?;
             let drawn = self.ring.versions.draw(self.count);
-            match self.attempt(&state, drawn, laps).await? {
-                Outcome::Applied => {
-                    return Ok(Written { sequence: drawn.first + self.count as u64 - 1 });
-                }
-                Outcome::Refused if begun.elapsed_ns() > patience_ns => break,
-                Outcome::Refused => {
-                    let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
-                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                }
+            if self.attempt(&state, drawn, laps).await? {
+                return Ok(Written { sequence: drawn.first + self.count as u64 - 1 });
             }
+            if begun.elapsed_ns() > patience_ns {
+                break;
+            }
+            let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         }
         let what = "others were faster each time: too much is written to the same part at once";
         Err(StoreError::Busy(what.to_owned()))
@@ -186,9 +179,9 @@ impl Conditional {
         Ok(())
     }
 
-    /// Writes if what was read is still there. Where the outcome is unknown, looks what became of
-    /// it.
-    async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<Outcome> {
+    /// Writes if what was read is still there, and says whether it was. Where that is unknown,
+    /// looks what became of it.
+    async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<bool> {
         let watched: Vec<&[u8]> = self.watched().iter().map(|entry| &entry.key[..]).collect();
         let watched: std::collections::HashSet<&[u8]> = watched.into_iter().collect();
         let mut steps: Vec<(&PreparedStatement, Values<'_>)> = Vec::new();
@@ -205,7 +198,7 @@ impl Conditional {
         }
         if !has_condition {
             // Nothing but deletions of what is not there.
-            return Ok(Outcome::Applied);
+            return Ok(true);
         }
         let (space, by) = (&self.space.name[..], self.ring.writer);
         let note = Values::Done(space, &self.entries[0], by, drawn.first as i64);
@@ -214,7 +207,7 @@ impl Conditional {
         // The ring stamps a transaction by its own clock.
         self.ring.versions.see();
         match outcome {
-            Ok(answer) => outcome_of(answer),
+            Ok(answer) => is_applied(answer),
             Err(failed) if failed.is_uncertain() => self.look(drawn, failed, laps).await,
             Err(failed) => Err(failed.into()),
         }
@@ -264,14 +257,13 @@ impl Conditional {
     }
 
     /// Finds out what became of a write whose answer did not come.
-    async fn look(&self, drawn: Drawn, failed: Failed, laps: &mut Laps) -> Result<Outcome> {
+    async fn look(&self, drawn: Drawn, failed: Failed, laps: &mut Laps) -> Result<bool> {
         let values = (&self.space.name, &self.entries[0].place);
         let mut statement = bound(&self.ring.statements.done, &values)?;
         statement.set_consistency(Consistency::Serial);
         for _ in 0..LOOKS_MAX {
             if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
-                let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
-                return Ok(if is_done { Outcome::Applied } else { Outcome::Refused });
+                return Ok(last_of(answer, self.ring.writer)? == Some(drawn.first as i64));
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
@@ -306,12 +298,11 @@ fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
 }
 
 /// True if a transaction was applied: the first column of its answer.
-fn outcome_of(answer: QueryResult) -> Result<Outcome> {
+fn is_applied(answer: QueryResult) -> Result<bool> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let row = rows.first_row::<Row>().map_err(unexpected)?;
     match row.columns.first() {
-        Some(Some(CqlValue::Boolean(true))) => Ok(Outcome::Applied),
-        Some(Some(CqlValue::Boolean(false))) => Ok(Outcome::Refused),
+        Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
         _ => Err(unexpected("a transaction says whether it was applied")),
     }
 }

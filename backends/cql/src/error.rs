@@ -87,11 +87,6 @@ pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
 }
 
 fn error_of_ring(error: &DbError, message: &str) -> StoreError {
-    let missing = |received: i32, required: i32, consistency: &dyn std::fmt::Display| {
-        StoreError::Unreachable(format!(
-            "{received} copies answered in time where {required} have to ({consistency}): {message}"
-        ))
-    };
     match error {
         DbError::Unavailable { consistency, required, alive } => StoreError::Unreachable(format!(
             "{alive} copies can be reached where {required} have to answer ({consistency})"
@@ -100,7 +95,10 @@ fn error_of_ring(error: &DbError, message: &str) -> StoreError {
         | DbError::WriteTimeout { consistency, received, required, .. }
         | DbError::ReadFailure { consistency, received, required, .. }
         | DbError::WriteFailure { consistency, received, required, .. } => {
-            missing(*received, *required, consistency)
+            StoreError::Unreachable(format!(
+                "{received} copies answered in time where {required} have to ({consistency}): \
+                 {message}"
+            ))
         }
         DbError::Overloaded | DbError::RateLimitReached { .. } => {
             StoreError::Busy(format!("the ring has too much to do: {message}"))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Answer, Condition, Operation, Result, StoreError, Table, Written};
+use pellucid_store::{Answer, Condition, Operation, Result, StoreError, Written};
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
@@ -103,23 +103,16 @@ pub(crate) fn unconditional<'a>(
 pub(crate) fn write(
     ring: &Arc<Ring>,
     level: Consistency,
-    table: Table,
+    space: Arc<Space>,
     entries: Vec<Entry>,
     count: usize,
     timeline: &mut Timeline,
-) -> Answer<Written> {
+) -> Result<Answer<Written>> {
     let drawn = ring.versions.draw(count);
     let written = Written { sequence: drawn.first + count as u64 - 1 };
-    let space = match ring.space(table) {
-        Ok(space) => space,
-        Err(error) => return Answer::Now(Err(error)),
-    };
     if let [entry] = &entries[..] {
         let (statement, values) = unconditional(ring, &space, entry, drawn.first);
-        let mut statement = match bound(statement, &values) {
-            Ok(statement) => statement,
-            Err(error) => return Answer::Now(Err(error)),
-        };
+        let mut statement = bound(statement, &values)?;
         statement.set_consistency(level);
         statement.set_timestamp(Some(drawn.time_us));
         return ring.later(timeline, move |ring, mut laps| async move {

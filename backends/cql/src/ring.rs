@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pellucid_account::{EngineCounts, Timeline};
+use pellucid_account::{EngineCounts, PARTS_MAX, Part, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Table};
 use pellucid_thread::{Mutex, RwLock};
@@ -62,9 +62,8 @@ pub(crate) struct Ring {
 /// The times of a request on the threads that talk to the ring.
 pub(crate) struct Laps {
     clock: Clock,
-    ring_ticks: u64,
-    decode_ticks: u64,
-    turn_ticks: u64,
+    /// By the slot of the part that they are of.
+    ticks: [u64; PARTS_MAX],
     last: Ticks,
     sample: Sample,
 }
@@ -154,16 +153,13 @@ impl Ring {
         self: &Arc<Self>,
         timeline: &mut Timeline,
         ask: impl FnOnce(Arc<Ring>, Laps) -> F,
-    ) -> Answer<T>
+    ) -> Result<Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = (Result<T>, Laps)> + Send + 'static,
     {
         timeline.lap(parts::ENCODE);
-        let place = match self.place() {
-            Ok(place) => place,
-            Err(error) => return Answer::Now(Err(error)),
-        };
+        let place = self.place()?;
         let (clock, ring, asked) = (self.clock, Arc::clone(self), Arc::clone(self));
         let handed_over = clock.now();
         let mut laps = Laps::begun(clock, handed_over);
@@ -171,7 +167,7 @@ impl Ring {
             laps.sample = Sample::of(timeline);
         }
         let found = ask(Arc::clone(self), laps);
-        Answer::Later(Pending::new(move |callback| {
+        Ok(Answer::Later(Pending::new(move |callback| {
             ring.spawn(async move {
                 let begun = clock.now();
                 let (result, mut laps) = found.await;
@@ -180,7 +176,7 @@ impl Ring {
                 callback(laps.arrival(result, handed_over, begun));
                 asked.look(sample);
             });
-        }))
+        })))
     }
 
     /// Waits for what `work` comes to. Not for threads that talk to the ring.
@@ -248,7 +244,7 @@ impl Ring {
 
     /// Notes how long the ring took, and where it says what it did meanwhile.
     fn note<E>(self: &Arc<Self>, answer: &std::result::Result<QueryResult, E>, laps: &mut Laps) {
-        let took_us = self.clock.nanoseconds(laps.end_of_ring()) / 1_000;
+        let took_us = self.clock.nanoseconds(laps.end(parts::RING)) / 1_000;
         if let Ok(answer) = answer
             && let Some(id) = answer.tracing_id()
         {
@@ -301,45 +297,31 @@ impl Drop for Ring {
 
 impl Laps {
     fn begun(clock: Clock, last: Ticks) -> Laps {
-        let sample = Sample::None;
-        Laps { clock, ring_ticks: 0, decode_ticks: 0, turn_ticks: 0, last, sample }
+        Laps { clock, ticks: [0; PARTS_MAX], last, sample: Sample::None }
     }
 
-    /// Begins a time that ends with one of the calls below.
+    /// Begins a time that ends with [`Laps::end`].
     pub(crate) fn begin(&mut self) {
         self.last = self.clock.now();
     }
 
-    fn end_of_ring(&mut self) -> u64 {
+    /// Ends a time of this part, and says how long it was.
+    pub(crate) fn end(&mut self, part: Part) -> u64 {
         let now = self.clock.now();
         let ticks = now.since(self.last);
-        self.ring_ticks += ticks;
+        self.ticks[part.slot()] += ticks;
         self.last = now;
         ticks
     }
 
-    /// Ends the time in which an answer was read.
-    pub(crate) fn decoded(&mut self) {
-        let now = self.clock.now();
-        self.decode_ticks += now.since(self.last);
-        self.last = now;
-    }
-
-    /// Ends the time in which others of this process wrote to the partition.
-    pub(crate) fn has_turn(&mut self) {
-        let now = self.clock.now();
-        self.turn_ticks += now.since(self.last);
-        self.last = now;
-    }
-
-    fn arrival<T>(self, result: Result<T>, handed_over: Ticks, begun: Ticks) -> Arrival<T> {
-        let part = |part, ticks| PartTime { part, ticks, until: self.last, waited_for: 0 };
-        let times = vec![
-            part(parts::CONNECTION_WAIT, begun.since(handed_over)),
-            part(parts::RING, self.ring_ticks),
-            part(parts::DECODE, self.decode_ticks),
-            part(parts::TURN_WAIT, self.turn_ticks),
-        ];
+    fn arrival<T>(mut self, result: Result<T>, handed_over: Ticks, begun: Ticks) -> Arrival<T> {
+        self.ticks[parts::CONNECTION_WAIT.slot()] = begun.since(handed_over);
+        let time = |part: Part| {
+            let ticks = self.ticks[part.slot()];
+            PartTime { part, ticks, until: self.last, waited_for: 0 }
+        };
+        let parts = [parts::CONNECTION_WAIT, parts::RING, parts::DECODE, parts::TURN_WAIT];
+        let times = parts.map(time).to_vec();
         Arrival { result, parts: times, started: None, counts: EngineCounts::default() }
     }
 }

@@ -17,7 +17,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use crate::consistency::majority;
 use crate::error::error_of;
 use crate::options::CqlOptions;
-use crate::tables::{CONTENTS, NOTES, PARTS, RingTable, SPACES};
+use crate::tables::{CONTENTS, PARTS, RingTable, SPACES};
 
 /// Copies in a keyspace that is made, where there are nodes for them.
 const REPLICATION_USUAL: u32 = 3;
@@ -90,37 +90,23 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
         let known = state.get_keyspace(keyspace).and_then(|of| of.tables.get(table.name));
         match known {
             None => ask(session, &table.creation(keyspace)).await?,
-            Some(known) => complete(session, keyspace, &table, known).await?,
+            Some(known) => check(keyspace, &table, known)?,
         }
     }
     Ok(replication)
 }
 
-/// Adds the column that keyspaces of earlier states lack, and refuses a table that is not ours.
-async fn complete(
-    session: &Session,
-    keyspace: &str,
-    table: &RingTable,
-    known: &Table,
-) -> Result<()> {
+/// Refuses a table that is not ours.
+fn check(keyspace: &str, table: &RingTable, known: &Table) -> Result<()> {
     let missing = table.missing(|column| known.columns.contains_key(column));
-    match &missing[..] {
-        [] => Ok(()),
-        [NOTES] => {
-            let text = table.addition(keyspace, NOTES);
-            match session.query_unpaged(text, &[]).await.map_err(|error| error_of(&error)) {
-                // Another server was faster.
-                Err(StoreError::Unacceptable(what)) if what.contains("already exist") => Ok(()),
-                done => done.map(|_| ()),
-            }
-        }
-        missing => Err(StoreError::Failed(format!(
-            "the table {keyspace}.{} is not Pellucid's, as it has no column {}: name another \
-             keyspace",
-            table.name,
-            missing.join(", ")
-        ))),
+    if missing.is_empty() {
+        return Ok(());
     }
+    Err(StoreError::Failed(format!(
+        "the table {keyspace}.{} is not Pellucid's, as it has no column {}: name another keyspace",
+        table.name,
+        missing.join(", ")
+    )))
 }
 
 async fn ask(session: &Session, text: &str) -> Result<()> {

@@ -8,17 +8,19 @@ use pellucid_store::{
     Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Properties, Range,
     ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written,
 };
+use scylla::response::query_result::QueryResult;
+use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::conditional::Conditional;
 use crate::consistency::{level_of, majority};
-use crate::entry::Entry;
 use crate::options::CqlOptions;
 use crate::parts;
 use crate::place::{Placing, Space};
 use crate::plain::{self, entries_of};
-use crate::read::{self, bound};
+use crate::read::{bound, find};
 use crate::ring::Ring;
+use crate::rows;
 use crate::scan::scan;
 use crate::schema::unexpected;
 
@@ -29,6 +31,7 @@ const WORKERS: usize = 4;
 const WORKER: &str = "pellucid-range";
 
 /// A store over a ring of Cassandra or ScyllaDB nodes.
+#[derive(Clone)]
 pub struct CqlStore {
     ring: Arc<Ring>,
     workers: Arc<Workers>,
@@ -81,29 +84,47 @@ impl CqlStore {
         Ok(Table::of_number(number))
     }
 
-    fn write_conditional(
+    fn find<T: Send + 'static>(
+        &self,
+        statement: &PreparedStatement,
+        (table, key): (Table, &[u8]),
+        timeline: &mut Timeline,
+        decode: fn(QueryResult) -> Result<Option<T>>,
+    ) -> Answer<Option<T>> {
+        told(find(&self.ring, (statement, self.level), table, key, timeline, decode))
+    }
+
+    fn begin_write(
         &self,
         table: Table,
-        space: Arc<Space>,
-        entries: Vec<Entry>,
-        count: usize,
+        operations: &[Operation<'_>],
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Result<Answer<Written>> {
+        let space = self.ring.space(table)?;
+        let entries = entries_of(&self.ring, &space, operations)?;
+        let (is_in_parts, count) = (space.is_in_parts(), operations.len());
+        if !is_in_parts && operations.iter().all(|each| each.condition == Condition::None) {
+            return plain::write(&self.ring, self.level, space, entries, count, timeline);
+        }
         if entries.iter().any(|entry| entry.place != entries[0].place) {
             let what = "the ring takes conditions only for keys of one part: divide the batch";
-            return Answer::Now(Err(StoreError::Unacceptable(what.to_owned())));
+            return Err(StoreError::Unacceptable(what.to_owned()));
         }
         // What is agreed on by a majority has to be seen by one.
         let is_less = self.ack < majority(self.ring.replication);
         let level = if is_less { Consistency::Quorum } else { self.level };
-        let is_in_parts = space.is_in_parts();
         let ring = Arc::clone(&self.ring);
         let conditional = Conditional { ring, table, space, level, entries, count };
-        let answer = self.ring.later(timeline, |_, laps| conditional.run(laps));
+        let answer = self.ring.later(timeline, |_, laps| conditional.run(laps))?;
         // Who writes to a table in parts makes its write again if it is refused, on a thread that
         // may block.
-        if is_in_parts { Answer::Now(answer.wait_for(timeline)) } else { answer }
+        Ok(if is_in_parts { Answer::Now(answer.wait_for(timeline)) } else { answer })
     }
+}
+
+/// The answer to what was asked, or the error for which nothing was.
+fn told<T>(asked: Result<Answer<T>>) -> Answer<T> {
+    asked.unwrap_or_else(|error| Answer::Now(Err(error)))
 }
 
 /// The placement of a table, by agreement of all servers.
@@ -135,11 +156,11 @@ impl Store for CqlStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        read::get(&self.ring, self.level, table, key, timeline)
+        self.find(&self.ring.statements.get, (table, key), timeline, rows::object)
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        read::head(&self.ring, self.level, table, key, timeline)
+        self.find(&self.ring.statements.head, (table, key), timeline, rows::head)
     }
 
     fn write(
@@ -149,20 +170,7 @@ impl Store for CqlStore {
         _: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<Written> {
-        let prepared = self.ring.space(table).and_then(|space| {
-            let entries = entries_of(&self.ring, &space, operations)?;
-            Ok((space, entries))
-        });
-        let (space, entries) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Answer::Now(Err(error)),
-        };
-        let count = operations.len();
-        let has_conditions = operations.iter().any(|each| each.condition != Condition::None);
-        if has_conditions || space.is_in_parts() {
-            return self.write_conditional(table, space, entries, count, timeline);
-        }
-        plain::write(&self.ring, self.level, table, entries, count, timeline)
+        told(self.begin_write(table, operations, timeline))
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -170,8 +178,8 @@ impl Store for CqlStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let (ring, level) = (Arc::clone(&self.ring), self.level);
-        Ok(Arc::new(AsItIs { sequence: ring.versions.now(), ring, level }))
+        let (sequence, store) = (self.ring.versions.now(), self.clone());
+        Ok(Arc::new(AsItIs { store, sequence }))
     }
 
     fn properties(&self) -> Properties {
@@ -212,8 +220,7 @@ impl ReplicatedStore for CqlStore {
         if level == self.level {
             return Ok(None);
         }
-        let (ring, workers) = (Arc::clone(&self.ring), Arc::clone(&self.workers));
-        Ok(Some(Arc::new(CqlStore { ring, workers, level, ack: copies.ack })))
+        Ok(Some(Arc::new(CqlStore { level, ack: copies.ack, ..self.clone() })))
     }
 
     fn late_parts(&self) -> Vec<LateParts> {
@@ -228,8 +235,7 @@ impl ReplicatedStore for CqlStore {
 /// A stand-in for a snapshot: the ring has none, so that it sees what is written after it was
 /// taken.
 struct AsItIs {
-    ring: Arc<Ring>,
-    level: Consistency,
+    store: CqlStore,
     sequence: u64,
 }
 
@@ -239,10 +245,10 @@ impl Snapshot for AsItIs {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        read::get(&self.ring, self.level, table, key, timeline).wait()
+        self.store.get(table, key, timeline).wait()
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        scan(&self.ring, self.level, table, range)
+        self.store.scan(table, range)
     }
 }

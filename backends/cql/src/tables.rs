@@ -1,8 +1,6 @@
-//! The tables in the ring. What makes one, what completes it and what writes whole rows to it all
+//! The tables in the ring. What makes one, what checks it and what writes whole rows to it all
 //! come from one list of its columns, so that none of them can lack what another has.
 
-/// The column with the notes of transactions, which keyspaces of earlier states lack.
-pub(crate) const NOTES: &str = "done";
 /// The end of the type of a column that a partition has once.
 const ONCE: &str = " static";
 
@@ -31,7 +29,7 @@ pub(crate) const CONTENTS: RingTable = RingTable {
         ("expires", "bigint"),
         ("length", "bigint"),
         ("value", "blob"),
-        (NOTES, "map<bigint, bigint> static"),
+        ("done", "map<bigint, bigint> static"),
     ],
     key: "(space, part), key",
 };
@@ -50,13 +48,6 @@ impl RingTable {
     /// Those columns of which `has` does not know.
     pub(crate) fn missing(&self, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
         self.columns.iter().map(|(name, _)| *name).filter(|name| !has(name)).collect()
-    }
-
-    /// Adds a column to a table that was made without it.
-    pub(crate) fn addition(&self, keyspace: &str, column: &str) -> String {
-        let known = self.columns.iter().find(|(name, _)| *name == column);
-        let (_, kind) = known.expect("only columns of the table are added");
-        format!("ALTER TABLE {keyspace}.{} ADD {column} {kind}", self.name)
     }
 
     /// Writes a row; its values are bound in the order of the columns.
@@ -89,11 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_state_lacks_is_added() {
-        let missing = CONTENTS.missing(|name| name != NOTES);
-        assert_eq!(missing, [NOTES]);
-        let text = "ALTER TABLE k.contents ADD done map<bigint, bigint> static";
-        assert_eq!(CONTENTS.addition("k", missing[0]), text);
+    fn columns_that_are_not_there_are_named() {
+        assert_eq!(CONTENTS.missing(|name| name != "done"), ["done"]);
         assert_eq!(PARTS.missing(|_| false), ["space", "part"]);
     }
 }

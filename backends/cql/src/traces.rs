@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_account::{LateParts, Timeline};
 use pellucid_clock::Clock;
-use pellucid_thread::Mutex;
+use pellucid_thread::{Mutex, MutexGuard};
 use scylla::observability::tracing::TracingInfo;
 
 use crate::parts::{COORDINATOR, NETWORK, REPLICAS, RING};
@@ -21,12 +21,16 @@ const LATE_MAX: usize = 4_096;
 #[derive(Default)]
 pub(crate) struct Traces {
     asked: AtomicU64,
-    traced: AtomicU64,
-    lost: AtomicU64,
-    network_us: AtomicU64,
-    coordinator_us: AtomicU64,
-    replicas_us: AtomicU64,
-    late: Mutex<VecDeque<LateParts>>,
+    seen: Mutex<Seen>,
+}
+
+/// The traces that were looked at.
+#[derive(Default)]
+struct Seen {
+    traced: u64,
+    lost: u64,
+    sum: Split,
+    late: VecDeque<LateParts>,
 }
 
 /// The times of a request in the ring, in microseconds.
@@ -96,37 +100,38 @@ impl Traces {
     }
 
     pub(crate) fn figures(&self) -> [(&'static str, u64); 5] {
-        let of = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let Seen { traced, lost, sum, .. } = &*self.seen();
         [
-            ("cql_traced_total", of(&self.traced)),
-            ("cql_traces_lost_total", of(&self.lost)),
-            ("cql_traced_network_us_total", of(&self.network_us)),
-            ("cql_traced_coordinator_us_total", of(&self.coordinator_us)),
-            ("cql_traced_replicas_us_total", of(&self.replicas_us)),
+            ("cql_traced_total", *traced),
+            ("cql_traces_lost_total", *lost),
+            ("cql_traced_network_us_total", sum.network_us),
+            ("cql_traced_coordinator_us_total", sum.coordinator_us),
+            ("cql_traced_replicas_us_total", sum.replicas_us),
         ]
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Parts of single requests that came to light since this was last called.
     pub(crate) fn late_parts(&self) -> Vec<LateParts> {
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        late.drain(..).collect()
+        self.seen().late.drain(..).collect()
     }
 
     /// Looks at the traces of a request's round trips: for the sums and, if it has a number, for
     /// its record.
     pub(crate) async fn look(&self, request: u64, round_trips: Vec<RoundTrip>, clock: Clock) {
-        let mut all = Split::default();
+        let (mut all, mut traced, mut lost) = (Split::default(), 0, 0);
         for RoundTrip { trace, took_us } in round_trips {
             match trace.await.and_then(|info| split(&info, took_us)) {
-                Some(split) => {
-                    self.add(split);
-                    all = all.and(split);
-                }
-                None => {
-                    self.lost.fetch_add(1, Ordering::Relaxed);
-                }
+                Some(split) => (all, traced) = (all.and(split), traced + 1),
+                None => lost += 1,
             }
         }
+        let mut seen = self.seen();
+        seen.sum = seen.sum.and(all);
+        (seen.traced, seen.lost) = (seen.traced + traced, seen.lost + lost);
         if request != 0 {
             let ticks = |us: u64| clock.ticks(us * 1_000);
             let parts = vec![
@@ -134,23 +139,11 @@ impl Traces {
                 (COORDINATOR, ticks(all.coordinator_us)),
                 (REPLICAS, ticks(all.replicas_us)),
             ];
-            self.tell(LateParts { request, of: RING, parts });
+            if seen.late.len() == LATE_MAX {
+                seen.late.pop_front();
+            }
+            seen.late.push_back(LateParts { request, of: RING, parts });
         }
-    }
-
-    fn add(&self, split: Split) {
-        self.traced.fetch_add(1, Ordering::Relaxed);
-        self.network_us.fetch_add(split.network_us, Ordering::Relaxed);
-        self.coordinator_us.fetch_add(split.coordinator_us, Ordering::Relaxed);
-        self.replicas_us.fetch_add(split.replicas_us, Ordering::Relaxed);
-    }
-
-    fn tell(&self, told: LateParts) {
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        if late.len() == LATE_MAX {
-            late.pop_front();
-        }
-        late.push_back(told);
     }
 }
 

@@ -7,9 +7,7 @@
 //! | 6, after a 4 alone | when its time is over, in milliseconds since the Unix epoch |
 //!
 //! Each byte is one more in the log, its checksum and the memtable, so none is spent on what is
-//! zero in nearly all entries, or known. Those of earlier states are read: with 1 or 2 for the
-//! kind, the time at which the entry was written comes before the other one, in 6 bytes, too; with
-//! 0, the sequence number and both times have 8 bytes each, and a time of zero ends never.
+//! zero in nearly all entries, or known.
 
 use std::cell::RefCell;
 
@@ -24,9 +22,6 @@ const ENTRY_BYTES_KEPT: usize = 64 << 10;
 /// is.
 const KIND_SHIFT: u32 = 56;
 const SEQUENCE_MAX: u64 = (1 << KIND_SHIFT) - 1;
-const KIND_EARLIER: u64 = 0;
-const KIND_LASTING_WITH_TIME: u64 = 1;
-const KIND_EXPIRING_WITH_TIME: u64 = 2;
 const KIND_LASTING: u64 = 3;
 const KIND_EXPIRING: u64 = 4;
 const TIME_BYTES: usize = 6;
@@ -35,9 +30,6 @@ const TIME_MAX_MS: u64 = (1 << (8 * TIME_BYTES)) - 1;
 /// The bytes of a head before its times, and of all kinds of heads.
 const NUMBER_BYTES: usize = 8;
 const EXPIRING_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
-const LASTING_WITH_TIME_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
-const EXPIRING_WITH_TIME_LENGTH: usize = LASTING_WITH_TIME_LENGTH + TIME_BYTES;
-const EARLIER_LENGTH: usize = 24;
 
 thread_local! {
     static ENTRY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -47,20 +39,11 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) sequence: u64,
-    pub(crate) written_at_ms: u64,
     /// Zero for never.
     pub(crate) expires_at_ms: u64,
 }
 
-/// The head of an entry that is written now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) sequence: u64,
-    /// Zero for never.
-    pub(crate) expires_at_ms: u64,
-}
-
-impl Entry {
+impl Stored {
     /// Hands the entry's bytes to `write`. They lie where those of the entry before did, because
     /// RocksDB copies them, and the room for them would cost more than the copy.
     pub(crate) fn with<T>(self, value: &[u8], write: impl FnOnce(&[u8]) -> T) -> T {
@@ -82,9 +65,7 @@ impl Entry {
             done
         })
     }
-}
 
-impl Stored {
     /// The head of an entry's bytes, and the value behind it.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Result<(Stored, &[u8]), StoreError> {
@@ -101,22 +82,12 @@ impl Stored {
         let time =
             |end: usize| Some(number(end - NUMBER_BYTES)? >> (8 * (NUMBER_BYTES - TIME_BYTES)));
         let first = number(0)?;
-        let sequence = first & SEQUENCE_MAX;
-        let written_at = || written_at_ms(sequence);
-        let (written_at_ms, expires_at_ms, length) = match first >> KIND_SHIFT {
-            KIND_LASTING => (written_at(), 0, NUMBER_BYTES),
-            KIND_EXPIRING => (written_at(), time(EXPIRING_LENGTH)?, EXPIRING_LENGTH),
-            KIND_LASTING_WITH_TIME => {
-                (time(LASTING_WITH_TIME_LENGTH)?, 0, LASTING_WITH_TIME_LENGTH)
-            }
-            KIND_EXPIRING_WITH_TIME => {
-                let written_at_ms = time(LASTING_WITH_TIME_LENGTH)?;
-                (written_at_ms, time(EXPIRING_WITH_TIME_LENGTH)?, EXPIRING_WITH_TIME_LENGTH)
-            }
-            KIND_EARLIER => (number(8)?, number(16)?, EARLIER_LENGTH),
+        let (expires_at_ms, length) = match first >> KIND_SHIFT {
+            KIND_LASTING => (0, NUMBER_BYTES),
+            KIND_EXPIRING => (time(EXPIRING_LENGTH)?, EXPIRING_LENGTH),
             _ => return None,
         };
-        let stored = Stored { sequence, written_at_ms, expires_at_ms };
+        let stored = Stored { sequence: first & SEQUENCE_MAX, expires_at_ms };
         Some((stored, &bytes[length..]))
     }
 
@@ -140,7 +111,7 @@ impl Stored {
     /// The head of an entry with this value.
     #[inline]
     pub(crate) fn head(self, value: &[u8]) -> Head {
-        let Stored { sequence, written_at_ms, .. } = self;
+        let (sequence, written_at_ms) = (self.sequence, written_at_ms(self.sequence));
         Head { sequence, written_at_ms, value_length: value.len() as u64 }
     }
 
@@ -164,46 +135,25 @@ mod tests {
 
     #[test]
     fn heads_come_back_and_short_entries_are_refused() {
-        let expiring = Entry { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
-        let lasting = Entry { expires_at_ms: 0, ..expiring };
-        for (entry, length) in [(expiring, 14), (lasting, 8)] {
-            let Entry { sequence, expires_at_ms } = entry;
-            let written_at_ms = written_at_ms(sequence);
-            let stored = Stored { sequence, written_at_ms, expires_at_ms };
-            let bytes = entry.with(b"value", <[u8]>::to_vec);
+        let expiring = Stored { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
+        let lasting = Stored { expires_at_ms: 0, ..expiring };
+        for (stored, length) in [(expiring, 14), (lasting, 8)] {
+            let bytes = stored.with(b"value", <[u8]>::to_vec);
             assert_eq!(bytes.len(), length + 5);
             assert_eq!(Stored::of(&bytes), Ok((stored, &b"value"[..])));
             assert_eq!(Stored::of(&bytes[..length]), Ok((stored, &b""[..])));
             for cut in 0..length {
                 assert!(Stored::of(&bytes[..cut]).is_err(), "{cut} bytes");
             }
-            assert_eq!(stored.is_live(), expires_at_ms == 0);
+            assert_eq!(stored.is_live(), stored == lasting);
         }
         assert!(Stored::of(b"not a head of ours at all").is_err());
     }
 
     #[test]
     fn times_without_room_end_last() {
-        let bytes = Entry { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
-        let ends = Stored { sequence: 1, written_at_ms: 0, expires_at_ms: TIME_MAX_MS };
+        let bytes = Stored { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
+        let ends = Stored { sequence: 1, expires_at_ms: TIME_MAX_MS };
         assert_eq!(Stored::of(&bytes), Ok((ends, &b""[..])));
-    }
-
-    /// Folders of earlier states are read.
-    #[test]
-    fn heads_of_earlier_states_are_known() {
-        let bytes: Vec<u8> = [7_u64, 8, 9].iter().flat_map(|number| number.to_le_bytes()).collect();
-        let stored = Stored { sequence: 7, written_at_ms: 8, expires_at_ms: 9 };
-        let with_value = [&bytes[..], b"value"].concat();
-        assert_eq!(Stored::of(&with_value), Ok((stored, &b"value"[..])));
-        assert!(Stored::of(&bytes[..23]).is_err());
-        for (kind, end) in [(KIND_LASTING_WITH_TIME, 14), (KIND_EXPIRING_WITH_TIME, 20)] {
-            let numbers = [7 | (kind << KIND_SHIFT), 8 | (9 << 48), 9 >> 16];
-            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-            let expires_at_ms = if end == 20 { 9 } else { 0 };
-            let stored = Stored { expires_at_ms, ..stored };
-            assert_eq!(Stored::of(&bytes[..end]), Ok((stored, &b""[..])));
-            assert!(Stored::of(&bytes[..end - 1]).is_err());
-        }
     }
 }

@@ -95,19 +95,15 @@ pub(crate) fn written_at_ms(sequence: u64) -> u64 {
     sequence >> NUMBERS_A_MS_SHIFT
 }
 
-/// A number that none is above that was ever drawn. In folders of earlier states, every entry took
-/// one of RocksDB's own sequence numbers at least.
+/// A number that none is above that was ever drawn.
 fn first_free(db: &Db) -> Result<u64> {
-    let of_rocksdb = db.latest_sequence_number() + 1;
-    let Some(bytes) = db.get_pinned(RESERVED_KEY).map_err(error_of)? else {
-        return Ok(of_rocksdb);
-    };
+    let Some(bytes) = db.get_pinned(RESERVED_KEY).map_err(error_of)? else { return Ok(1) };
     let damaged = |_| {
         let length = bytes.len();
         StoreError::Corruption(format!("the reserved sequence numbers have {length} bytes, not 8"))
     };
     let reserved = <[u8; 8]>::try_from(&*bytes).map_err(damaged)?;
-    Ok(of_rocksdb.max(u64::from_le_bytes(reserved)))
+    Ok(u64::from_le_bytes(reserved))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, write_options};
 use crate::db::error_of;
-use crate::entry::{Entry, Stored};
+use crate::entry::Stored;
 use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};
 
@@ -206,7 +206,7 @@ fn write(
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
         let expires_at_ms = lifetime.map_or(0, |ms| now.rising().unix_ms().saturating_add(ms));
-        Entry { sequence: first + index as u64, expires_at_ms }
+        Stored { sequence: first + index as u64, expires_at_ms }
     };
     let done = match operations {
         [Operation { key, value: None, .. }] => database.db.delete_cf_opt(family, key, options),

@@ -33,6 +33,11 @@ fn it_behaves_with_little_memory() {
     suite(512 << 10);
 }
 
+/// A put of `value` without conditions.
+fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
+    Operation { key, value: Some(value), condition: Condition::None, lifetime_ms: None }
+}
+
 /// The handles of the first few lie elsewhere than those of others.
 #[test]
 fn many_tables_have_their_own_entries() {
@@ -41,9 +46,8 @@ fn many_tables_have_their_own_entries() {
     let tables: Vec<_> = (0..20).map(|n| store.table(&format!("table {n}")).unwrap()).collect();
     let off = &mut Timeline::off();
     for (number, table) in tables.iter().enumerate() {
-        let (value, condition) = (Some(&[number as u8][..]), Condition::None);
-        let operation = Operation { key: b"key", value, condition, lifetime_ms: None };
-        store.write(*table, &[operation], Acknowledgement::Os, off).wait().unwrap();
+        let value = [number as u8];
+        store.write(*table, &[put(b"key", &value)], Acknowledgement::Os, off).wait().unwrap();
     }
     for (number, table) in tables.iter().enumerate() {
         let object = store.get(*table, b"key", off).wait().unwrap().unwrap();
@@ -61,8 +65,7 @@ fn a_write_names_its_parts() {
     let clock = Clock::monotonic();
     let begun = clock.now();
     let mut timeline = Timeline::begin(clock, begun);
-    let (key, value) = (&b"key"[..], Some(&[7; 10_000][..]));
-    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    let operation = put(b"key", &[7; 10_000]);
     store.write(table, &[operation], Acknowledgement::Os, &mut timeline).wait().unwrap();
     let taken = clock.now().since(begun);
     let of = |name: &str| {
@@ -79,13 +82,11 @@ fn a_write_names_its_parts() {
 fn a_read_from_the_disk_leaves_its_thread() {
     let folder = TempDir::new().unwrap();
     let open = || RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
-    let (key, value) = (&b"key"[..], Some(&[7; 10_000][..]));
-    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    let (key, value) = (b"key", [7; 10_000]);
     let store = open();
     let table = store.table("t").unwrap();
     let mut off = Timeline::off();
-    let written = store.write(table, &[operation], Acknowledgement::Os, &mut off);
-    written.wait().unwrap();
+    store.write(table, &[put(key, &value)], Acknowledgement::Os, &mut off).wait().unwrap();
     let found = store.get(table, key, &mut off);
     assert!(matches!(found, Answer::Now(Ok(Some(_)))), "it is in the memtable");
     store.close().unwrap();
@@ -110,11 +111,7 @@ fn filters_and_blocks_are_counted() {
     let open = || RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
     let store = open();
     let table = store.table("t").unwrap();
-    let put = |key: &'static [u8]| {
-        let (value, condition) = (Some(key), Condition::None);
-        Operation { key, value, condition, lifetime_ms: None }
-    };
-    let both = [put(b"first"), put(b"last")];
+    let both = [put(b"first", b"1"), put(b"last", b"2")];
     store.write(table, &both, Acknowledgement::Disk, &mut Timeline::off()).wait().unwrap();
     store.close().unwrap();
     drop(store);

@@ -64,16 +64,13 @@ pub(crate) struct OwnedAsk {
 impl OwnedAsk {
     fn ask(&self) -> Ask<'_> {
         Ask {
-            id: 0,
-            kind: self.kind,
             acknowledgement: self.acknowledgement,
             condition: self.condition,
             lifetime_ms: self.lifetime_ms,
-            wait_ms: 0,
-            trace: None,
             table: Some(TableOfAsk { name: &self.table.0, part_length: self.table.1 }),
             key: &self.key,
             value: &self.value,
+            ..Ask::plain(self.kind)
         }
     }
 }

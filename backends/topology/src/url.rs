@@ -5,14 +5,14 @@ use std::fmt;
 /// Bytes that a node's URL may have.
 pub const URL_BYTES_MAX: usize = 200;
 
+/// The beginning of all of them.
+const SCHEME: &str = "http://";
+
 /// The address of a node, `http://host:port`, in canonical form: letters in lower case, the
 /// port written out, nothing behind it. Two URLs in this form are the same node only if they are
 /// equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeUrl {
-    text: String,
-    authority_at: usize,
-}
+pub struct NodeUrl(String);
 
 /// A fault of a list of nodes; the text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +47,11 @@ impl NodeUrl {
             return wrong("is too long");
         }
         let lower = text.to_ascii_lowercase();
-        let (scheme, rest) = match lower.split_once("://") {
-            Some(("http", rest)) => ("http", rest),
-            Some(("https", _)) => {
-                return wrong("asks for TLS, which nodes do not speak among themselves yet");
-            }
-            _ => return wrong("does not begin with http://"),
+        let Some(rest) = lower.strip_prefix(SCHEME) else {
+            return wrong(match lower.starts_with("https://") {
+                true => "asks for TLS, which nodes do not speak among themselves yet",
+                false => "does not begin with http://",
+            });
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match authority.rsplit_once(':') {
@@ -67,28 +66,24 @@ impl NodeUrl {
         if !is_host {
             return wrong("has no host that can be read");
         }
-        let port: u16 = match port.parse::<u16>() {
-            Ok(port)
-                if port > 0 && port.to_string().len() == authority_port_len(authority, port) =>
-            {
-                port
-            }
-            _ => return wrong("has no port that can be read"),
-        };
-        let authority_at = scheme.len() + "://".len();
-        Ok(NodeUrl { text: format!("{scheme}://{host}:{port}"), authority_at })
+        // As it is written, so that `+80` or `080` is no port.
+        let is_port = |number: u16| number > 0 && number.to_string() == port;
+        if !port.parse().is_ok_and(is_port) {
+            return wrong("has no port that can be read");
+        }
+        Ok(NodeUrl(format!("{SCHEME}{host}:{port}")))
     }
 
     /// The URL in canonical form.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 
     /// Host and port, as a resolver of names takes them.
     #[must_use]
     pub fn authority(&self) -> &str {
-        &self.text[self.authority_at..]
+        &self.0[SCHEME.len()..]
     }
 }
 
@@ -96,17 +91,9 @@ fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Digits of the port as written, so that `+80` or `080` is no port.
-fn authority_port_len(authority: &str, port: u16) -> usize {
-    match authority.rsplit_once(':') {
-        Some((_, digits)) if !digits.ends_with(']') => digits.len(),
-        _ => port.to_string().len(),
-    }
-}
-
 impl fmt::Display for NodeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0)
     }
 }
 

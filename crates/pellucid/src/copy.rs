@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     let identity = identity_of(source)?;
     let source = Source { store: &*from, identity: &identity };
     if *anew {
-        end_copy(&*to, tables).map_err(Failure::work)?;
+        end_copy(&*to, tables)?;
     }
     begin_copy(&source, &*to, tables).map_err(|error| match error {
         StoreError::Unacceptable(what) => {
@@ -102,8 +102,8 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     })?;
     let copied = tables.iter().map(|table| copy_table(&source, &*to, *table, json));
     let copied = copied.collect::<Result<Vec<_>, _>>()?;
-    end_copy(&*to, tables).map_err(Failure::work)?;
-    to.close().and_then(|()| from.close()).map_err(Failure::work)?;
+    end_copy(&*to, tables)?;
+    to.close().and_then(|()| from.close())?;
     if json {
         print_line!("{}", json!({ "tables": copied }));
     }
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
 /// The tables of entities that have names of their own, if the target can have them.
 fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure> {
     let Some(local) = from.local() else { return Ok(Vec::new()) };
-    let mut names = local.table_names().map_err(Failure::work)?;
+    let mut names = local.table_names()?;
     names.retain(|name| is_entity_table(name));
     names.sort_unstable();
     if to.local().is_none() && !names.is_empty() {
@@ -136,16 +136,16 @@ fn copy_table(
     let mut copying = progress("copied");
     let copied = copy(source, to, table, &mut |done| copying.show(done.entries, done.bytes));
     drop(copying);
-    let copied = copied.map_err(Failure::work)?;
+    let copied = copied?;
     let mut comparing = progress("compared");
     let compared =
         compare(source.store, to, table, &mut |done| comparing.show(done.entries, done.bytes));
     drop(comparing);
     if let Err(StoreError::Corruption(_)) = compared {
         // What is noted as copied is not, or there is more: the next copy begins anew.
-        end_copy(to, &[table]).map_err(Failure::work)?;
+        end_copy(to, &[table])?;
     }
-    let Copied { entries, bytes, expired, .. } = compared.map_err(Failure::work)?;
+    let Copied { entries, bytes, expired, .. } = compared?;
     if !json {
         let over = match expired {
             0 => String::new(),
@@ -221,7 +221,7 @@ fn open(
         let nodes = nodes.map_err(|error| Failure::usage(error.to_string()))?;
         let secret = secret.map(<[u8]>::to_vec);
         let options = ShardedOptions { secret, wait: CLUSTER_WAIT, ..ShardedOptions::new(nodes) };
-        return Ok(Box::new(ShardedStore::open(options).map_err(Failure::work)?));
+        return Ok(Box::new(ShardedStore::open(options)?));
     }
     if let Some(folder) = place.strip_prefix(ROCKSDB) {
         return open_rocksdb(Path::new(folder));
@@ -236,7 +236,7 @@ fn open(
             )));
         }
         let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
-        return Ok(Box::new(store.map_err(Failure::work)?));
+        return Ok(Box::new(store?));
     };
     open_ring(ring, arguments)
 }
@@ -249,7 +249,7 @@ fn open_rocksdb(_: &Path) -> Result<Box<dyn Store>, Failure> {
 #[cfg(feature = "rocksdb")]
 fn open_rocksdb(folder: &Path) -> Result<Box<dyn Store>, Failure> {
     let store = pellucid_server::RocksStore::open(folder, pellucid_server::RocksOptions::default());
-    Ok(Box::new(store.map_err(Failure::work)?))
+    Ok(Box::new(store?))
 }
 
 #[cfg(not(feature = "cql"))]
@@ -265,5 +265,5 @@ fn open_ring(ring: &str, arguments: &CopyArguments) -> Result<Box<dyn Store>, Fa
         keyspace.clone_into(&mut options.keyspace);
     }
     arguments.ring.add_to(&mut options)?;
-    Ok(Box::new(CqlStore::open(&options).map_err(Failure::work)?))
+    Ok(Box::new(CqlStore::open(&options)?))
 }

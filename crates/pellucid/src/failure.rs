@@ -1,47 +1,44 @@
 //! Failures of commands: their words, and the exit codes that scripts rely on.
 
-/// The exit code of work that failed.
-const WORK_CODE: u8 = 1;
-/// The exit code of wrong usage.
-const USAGE_CODE: u8 = 2;
-/// The exit code of a server that stopped and left threads behind.
-const STUCK_CODE: u8 = 3;
-/// The exit code of a read of an entry that is not there.
-const MISSING_CODE: u8 = 4;
-/// The exit code of a write whose condition did not hold.
-const CONDITION_CODE: u8 = 5;
-
 /// The reason why a command ends without having done its work, in words for its caller.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) text: String,
-    code: u8,
+    /// The exit code of the process.
+    pub(crate) code: u8,
+}
+
+/// An error that nobody says more of is one of the work.
+impl<E: std::fmt::Display> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::work(error)
+    }
 }
 
 impl Failure {
-    /// The work failed.
+    /// The work failed: exit code 1.
     pub(crate) fn work(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: WORK_CODE }
+        Failure { text: text.to_string(), code: 1 }
     }
 
-    /// The command was called in a way that cannot be meant.
+    /// The command was called in a way that cannot be meant: 2.
     pub(crate) fn usage(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: USAGE_CODE }
+        Failure { text: text.to_string(), code: 2 }
     }
 
-    /// The server has stopped, and left threads behind that did not end in time.
+    /// The server has stopped, and left threads behind that did not end in time: 3.
     pub(crate) fn stuck(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: STUCK_CODE }
+        Failure { text: text.to_string(), code: 3 }
     }
 
-    /// There is no such entry.
+    /// There is no such entry: 4.
     pub(crate) fn missing(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: MISSING_CODE }
+        Failure { text: text.to_string(), code: 4 }
     }
 
-    /// The condition of a write did not hold.
+    /// The condition of a write did not hold: 5.
     pub(crate) fn condition(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), code: CONDITION_CODE }
+        Failure { text: text.to_string(), code: 5 }
     }
 
     /// The same failure, with where it occurred before its words.
@@ -59,10 +56,5 @@ impl Failure {
         let Some(first) = failures.next() else { return Ok(()) };
         let others = failures.map(|failure| format!("; {}", failure.text));
         Err(Failure { text: first.text + &others.collect::<String>(), code: first.code })
-    }
-
-    /// The exit code of the process.
-    pub(crate) fn code(&self) -> u8 {
-        self.code
     }
 }

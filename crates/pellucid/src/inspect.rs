@@ -9,8 +9,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use pellucid_engine::{
     Backup, CopyOptions, CopyProgress, CutPart, DefinitionReport, Direction, Engine, EngineOptions,
-    Error, IndexId, Report, Salvaged, Selection, cut_tail, rebuild_ledger, restore_with, salvage,
-    stat, verify,
+    IndexId, Report, Salvaged, Selection, cut_tail, rebuild_ledger, restore_with, salvage, stat,
+    verify,
 };
 use pellucid_io::SystemFileSystem;
 use pellucid_store::BACKUP_BYTES_PER_SECOND_MIN;
@@ -82,12 +82,6 @@ enum Action {
         /// The folder of the new store.
         to: PathBuf,
     },
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::work(error)
-    }
 }
 
 /// The speed of a copy, whose progress a terminal shows.

@@ -25,6 +25,7 @@ mod inspect;
 #[cfg(feature = "laboratory")]
 mod load;
 mod man;
+mod out;
 mod profile;
 mod progress;
 mod remote;
@@ -137,7 +138,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("pellucid: {}", failure.text);
-            ExitCode::from(failure.code())
+            ExitCode::from(failure.code)
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+pub(crate) use pellucid_client::http::encoded;
 use pellucid_client::http::{Header, Question, Take, Target, TlsOptions};
 
 use crate::Failure;
@@ -199,17 +200,6 @@ pub(crate) fn question<'a>(
     Question { method, body, patience, ..Question::get(path) }
 }
 
-/// The bytes with everything encoded that means something in a URL.
-pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
-    let encode = |byte: &u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-            char::from(*byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    bytes.as_ref().iter().map(encode).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,7 +233,7 @@ mod tests {
         assert!(!failure.text.contains("hunter2"), "{}", failure.text);
         assert!(
             remote(&["--token-file", "/nowhere"], &[])
-                .is_err_and(|failure| { failure.code() == 2 && failure.text.contains("/nowhere") })
+                .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
         );
         assert!(hint(401, "").contains("--token") && hint(403, "admin=read").contains("=read"));
     }

@@ -78,7 +78,7 @@ fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<W
 /// requests in flight finish and closes the store.
 fn serve(options: ServerOptions) -> Result<(), Failure> {
     // Before anything runs: a signal that comes early must not kill a store that is half open.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(Failure::work)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
     let (manager, watchdog) = match announce(&server, has_tls) {

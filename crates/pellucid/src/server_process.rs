@@ -27,7 +27,7 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// Starts this program as a server on `data`, on any free port, with further flags.
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Result<ServerProcess, Failure> {
-        let program = std::env::current_exe().map_err(Failure::work)?;
+        let program = std::env::current_exe()?;
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -38,7 +38,7 @@ impl ServerProcess {
             .map_err(|error| Failure::work(format!("cannot start the server: {error}")))?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(Failure::work)?;
+            BufReader::new(stdout).read_line(&mut line)?;
         }
         let address = line.trim().strip_prefix("listening on http://");
         match address.and_then(|address| address.parse().ok()) {
@@ -56,7 +56,7 @@ impl ServerProcess {
 
     /// The body of a GET that has to succeed.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        let target = Target::parse(&self.url("/")).map_err(Failure::work)?;
+        let target = Target::parse(&self.url("/"))?;
         let question = Question { patience: PATIENCE, ..Question::get(path) };
         match question.ask(&target, &TlsOptions::default()) {
             Ok((200, answer)) => Ok(answer.body),
@@ -78,19 +78,19 @@ impl ServerProcess {
     /// Kills it as the kernel would: nothing is flushed, nothing is closed.
     pub(crate) fn kill(mut self) -> Result<(), Failure> {
         self.stopped = true;
-        self.child.kill().map_err(Failure::work)?;
+        self.child.kill()?;
         self.child.wait().map(|_| ()).map_err(Failure::work)
     }
 
     /// Stops it cleanly.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         self.stopped = true;
-        let id = libc::pid_t::try_from(self.child.id()).map_err(Failure::work)?;
+        let id = libc::pid_t::try_from(self.child.id())?;
         // SAFETY: a signal to a child that was not waited for reaches no other process.
         unsafe { libc::kill(id, libc::SIGTERM) };
         let begun = Instant::now();
         while begun.elapsed() < STOP_TIME_MAX {
-            if let Some(status) = self.child.try_wait().map_err(Failure::work)? {
+            if let Some(status) = self.child.try_wait()? {
                 return if status.success() {
                     Ok(())
                 } else {

@@ -91,12 +91,10 @@ enum Name {
     RequestLife,
 }
 
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Failure {
-        match error {
-            StudyError::Options(text) => Failure::usage(text),
-            StudyError::Step(text) => Failure::work(text),
-        }
+fn failure_of(error: StudyError) -> Failure {
+    match error {
+        StudyError::Options(text) => Failure::usage(text),
+        StudyError::Step(text) => Failure::work(text),
     }
 }
 
@@ -110,20 +108,19 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
             Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
             Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
         };
-        return Ok(ran?);
+        return ran.map_err(failure_of);
     }
     // An interrupt ends the child, which a terminal sends it as well; then this process removes
     // what was made for the study.
     let is_interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)
-        .map_err(Failure::work)?;
+    signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)?;
     let (output, json) = (arguments.output.clone(), arguments.json);
     let report = report_of(arguments)?;
-    let files = write(&report, &output)?;
+    let files = write(&report, &output).map_err(failure_of)?;
     let findings = text::findings(&report);
     let [html, data] = files.map(|path| path.display().to_string());
     if json {
-        print_line!("{}", report.json().map_err(Failure::work)?);
+        print_line!("{}", report.json()?);
         eprintln!("The report is in {html} and {data}.");
     } else {
         print_line!("\n{findings}\nThe report is in {html} and {data}.");
@@ -186,7 +183,7 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
             data: arguments.data,
         }),
     };
-    let program = std::env::current_exe().map_err(Failure::work)?;
+    let program = std::env::current_exe()?;
     let child = [program.into(), "study".into(), study.about().name.into(), "--child".into()];
     let mut say = |line: &str| {
         if arguments.json { eprintln!("{line}") } else { print_line!("{line}") }
@@ -197,5 +194,5 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         version: env!("CARGO_PKG_VERSION"),
         say: &mut say,
     };
-    Ok(conduct(&*study, run)?)
+    conduct(&*study, run).map_err(failure_of)
 }

@@ -19,5 +19,5 @@ pub use response::{
     Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
     ServerTiming,
 };
-pub use target::{Header, Target};
+pub use target::{Header, Target, encoded};
 pub use tls::{TlsOptions, TlsSetup, agreed, config, cure};

@@ -184,6 +184,18 @@ impl Target {
     }
 }
 
+/// The bytes with everything encoded that means something in a URL.
+#[must_use]
+pub fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    let encode = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(*byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    bytes.as_ref().iter().map(encode).collect()
+}
+
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

@@ -5,13 +5,12 @@ use pellucid_clock::Ticks;
 use crate::board::{PeerState, add};
 use crate::cluster::News;
 use crate::handshake::{WELCOME_BYTES_MAX, read_verdict, read_welcome};
-use crate::link::{Channel, Greeting, Stage};
-use crate::outcome::Outcome;
+use crate::link::{Channel, Connection, Greeting, Stage};
 use crate::outlet::Outlet;
 use crate::session::KeyShare;
 use crate::socket::{Received, receive, send_some, tune};
 
-use super::{Peers, READ_BYTES};
+use super::{Peers, READ_BYTES, Sink};
 
 impl<C> Peers<C> {
     /// Asks for the protocol once the kernel has connected.
@@ -19,25 +18,21 @@ impl<C> Peers<C> {
         &mut self,
         node: usize,
         now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
+        sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
-        let Some(link) = &mut self.links[node] else { return Ok(()) };
-        let nothing = Stage::Absent { retry_at: Ticks(0) };
-        let Stage::Connecting { socket, by } = std::mem::replace(&mut link.stage, nothing) else {
-            return Ok(());
-        };
+        let link = self.links[node].as_mut();
+        let connection = link.and_then(|link| link.connection.as_mut());
+        let Some(Connection { socket, stage, .. }) = connection else { return Ok(()) };
         if let Ok(Some(error)) | Err(error) = socket.take_error() {
             return Err(error.to_string());
         }
         if socket.peer_addr().is_err() {
-            link.stage = Stage::Connecting { socket, by };
             return Ok(());
         }
-        tune(&socket);
+        tune(socket);
         let share = KeyShare::new()?;
         let hello = self.cluster.hello(node, &share);
-        let greeting = Box::new(Greeting { hello, sent: 0, share, input: Vec::new() });
-        link.stage = Stage::Greeting { socket, by, greeting };
+        *stage = Stage::Greeting(Box::new(Greeting { hello, sent: 0, share, input: Vec::new() }));
         self.meet(node, now, sink)
     }
 
@@ -46,10 +41,11 @@ impl<C> Peers<C> {
         &mut self,
         node: usize,
         now: Ticks,
-        sink: &mut dyn FnMut(C, Outcome<'_>),
+        sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
         let Some(link) = &mut self.links[node] else { return Ok(()) };
-        let Stage::Greeting { socket, greeting, .. } = &mut link.stage else { return Ok(()) };
+        let Some(Connection { socket, stage, .. }) = &mut link.connection else { return Ok(()) };
+        let Stage::Greeting(greeting) = stage else { return Ok(()) };
         let Greeting { hello, sent, input, .. } = &mut **greeting;
         *sent += send_some(socket, &hello[*sent..]).map_err(|error| error.to_string())?;
         let mut is_over = false;
@@ -69,15 +65,13 @@ impl<C> Peers<C> {
         let Some((length, theirs)) = read_welcome(input)? else {
             return if is_over { Err("it closed the connection".to_owned()) } else { Ok(()) };
         };
-        let nothing = Stage::Absent { retry_at: Ticks(0) };
-        let stage = std::mem::replace(&mut link.stage, nothing);
-        let Stage::Greeting { socket, by, greeting } = stage else { return Ok(()) };
+        let met = std::mem::replace(stage, Stage::Proving);
+        let Stage::Greeting(greeting) = met else { return Ok(()) };
         let Greeting { share, mut input, .. } = *greeting;
         let session = self.cluster.agree_with(node, share, &theirs)?;
         let mut outlet = Outlet::new(session.sealer);
         let list = self.cluster.nodes().text();
-        let sent = outlet.send_first(&socket, list.as_bytes());
-        link.stage = Stage::Proving { socket, by };
+        let sent = outlet.send_first(socket, list.as_bytes());
         link.channel = Some(Box::new(Channel { outlet, opener: session.opener }));
         sent.map_err(|error| error.to_string())?;
         // No further event tells of what is there already.
@@ -89,14 +83,11 @@ impl<C> Peers<C> {
     /// taken before.
     pub(super) fn prove(&mut self, node: usize, verdict: &[u8]) -> Result<bool, String> {
         let Some(link) = &mut self.links[node] else { return Ok(false) };
-        if !matches!(link.stage, Stage::Proving { .. }) {
+        let Some(Connection { stage: stage @ Stage::Proving, .. }) = &mut link.connection else {
             return Ok(false);
-        }
+        };
         read_verdict(verdict)?;
-        let nothing = Stage::Absent { retry_at: Ticks(0) };
-        if let Stage::Proving { socket, .. } = std::mem::replace(&mut link.stage, nothing) {
-            link.stage = Stage::Ready { socket };
-        }
+        *stage = Stage::Ready;
         (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
         let board = self.cluster.board(node);
         add(&board.counters.connected, 1);

@@ -1,27 +1,14 @@
-//! Keyspaces that were there before: of an earlier state, and of somebody else.
+//! A keyspace that was there before, of somebody else.
 
-use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
-use pellucid_store::{Acknowledgement, Condition, Operation, Store};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Builder;
 
 use super::nodes::Ring;
 use super::options;
 
-pub(crate) fn keyspaces_that_were_there() {
-    let contents = "space text, part blob, key blob, version bigint, expires bigint, \
-                    length bigint, value blob, PRIMARY KEY ((space, part), key)";
-    make("earlier", contents);
+pub(crate) fn a_keyspace_of_somebody_else_is_refused() {
     make("foreign", "space text PRIMARY KEY, number int");
-    // The earlier one gets what it lacks, which transactions need.
-    let store = CqlStore::open(&options("earlier")).unwrap();
-    let table = store.table("t").unwrap();
-    let (value, condition) = (Some(&b"value"[..]), Condition::Absent);
-    let operation = Operation { key: b"key", value, condition, lifetime_ms: None };
-    let mut timeline = Timeline::off();
-    store.write(table, &[operation], Acknowledgement::Os, &mut timeline).wait().unwrap();
-    CqlStore::open(&options("earlier")).unwrap();
     let refused = CqlStore::open(&options("foreign")).err().unwrap().to_string();
     assert!(refused.contains("foreign.contents is not Pellucid's"), "{refused}");
 }

@@ -10,7 +10,7 @@ use pellucid_store::{Copies, Store, Table};
 use super::histories::History;
 use super::http::Running;
 use super::nodes::Ring;
-use super::transactions::{Adder, Batches, DocumentWriter, Parts, documents_are_whole};
+use super::transactions::{Adder, Batches, DocumentWriter, documents_are_whole};
 use super::{PATIENCE, POLL, get, options, put};
 
 /// Threads that load the ring with plain writes while a node dies.
@@ -106,8 +106,9 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     let mut writers: Vec<_> = (0..CLIENTS).map(writer).collect();
     let each = 0..TRANSACTORS;
     let mut adders: Vec<_> = each.clone().map(|_| Adder::new(&store)).collect();
-    let mut batches: Vec<_> = each.clone().map(|at| Batches::new(&store, at)).collect();
-    let mut parts: Vec<_> = each.clone().map(|at| Parts::new(&store, at)).collect();
+    let over_parts = each.clone().map(|at| Batches::over_parts(&store, at));
+    let within = each.clone().map(|at| Batches::within_a_part(&store, at));
+    let mut batches: Vec<_> = over_parts.chain(within).collect();
     let mut others: Vec<_> = each.map(|at| DocumentWriter::new(documents, at)).collect();
     std::thread::scope(|scope| {
         let (death, times) = (&death, TRANSACTIONS);
@@ -115,7 +116,6 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         clients.extend(writers.iter_mut().map(|it| scope.spawn(move || it.load(death))));
         clients.extend(adders.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         clients.extend(batches.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
-        clients.extend(parts.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         clients.extend(others.iter_mut().map(|it| scope.spawn(move || it.load(times, death))));
         clients.extend((0..CLIENTS).map(|client| {
             let (store, history) = (&store, &history);
@@ -148,7 +148,6 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     }
     Adder::check(&adders);
     batches.iter().for_each(Batches::check);
-    parts.iter().for_each(Parts::check);
     documents_are_whole(documents, &others);
     server.stop();
     acknowledged

@@ -23,6 +23,7 @@ use pellucid_store::suite::{Feature, Kind, behaves};
 use pellucid_store::{
     Acknowledgement, Condition, Copies, Operation, Result, Store, StoreError, Table,
 };
+use transactions::Adder;
 
 /// The largest value of the stores under test, in bytes.
 const VALUE_BYTES_MAX: usize = 100_000;
@@ -55,7 +56,7 @@ fn a_ring() {
     step("records of traced requests", apis::records_are_divided);
     step("requests go to who has the key", routing::requests_go_to_who_has_the_key);
     step("TLS", || connections_are_in_tls(&ring.authority));
-    step("keyspaces that were there", before::keyspaces_that_were_there);
+    step("somebody else's keyspace", before::a_keyspace_of_somebody_else_is_refused);
     step("entities over HTTP", apis::entities);
     step("documents over HTTP", apis::documents);
     step("documents of two servers", apis::one_server_at_a_time_serves_documents);
@@ -114,42 +115,13 @@ fn numbers_of_copies_are_checked() {
 /// looked up, so that each increment counts once.
 fn writers_contend() {
     let stores: Vec<_> = (0..2).map(|_| CqlStore::open(&options("suite")).unwrap()).collect();
-    let table = |store: &CqlStore| store.table("contended").unwrap();
-    put(&stores[0], table(&stores[0]), "0").unwrap();
+    let mut adders: Vec<_> = stores.iter().chain(&stores).map(Adder::new).collect();
     std::thread::scope(|scope| {
-        for store in &stores {
-            let table = table(store);
-            (0..2).for_each(|_| {
-                scope.spawn(move || (0..INCREMENTS).for_each(|_| increment(store, table)));
-            });
+        for adder in &mut adders {
+            scope.spawn(|| adder.contend(INCREMENTS));
         }
     });
-    let sum = get(&stores[0], table(&stores[0]), "0").unwrap().unwrap();
-    assert_eq!(String::from_utf8(sum).unwrap(), (4 * INCREMENTS).to_string());
-}
-
-fn increment(store: &dyn Store, table: Table) {
-    let begun = Instant::now();
-    loop {
-        let mut timeline = Timeline::off();
-        let object = store.get(table, b"0", &mut timeline).wait().unwrap().unwrap();
-        let sum: usize = std::str::from_utf8(&object.value).unwrap().parse().unwrap();
-        let next = (sum + 1).to_string();
-        let operation = Operation {
-            key: b"0",
-            value: Some(next.as_bytes()),
-            condition: Condition::Sequence(object.head.sequence),
-            lifetime_ms: None,
-        };
-        let written = store.write(table, &[operation], Acknowledgement::Os, &mut timeline).wait();
-        match written {
-            Ok(_) => return,
-            // Others were faster, or too fast for too long.
-            Err(StoreError::ConditionFailed { .. } | StoreError::Busy(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-        assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
-    }
+    Adder::check(&adders);
 }
 
 /// All nodes are met in TLS, under the name that their certificate has and no other.

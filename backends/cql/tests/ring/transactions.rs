@@ -2,7 +2,7 @@
 //! nothing.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
@@ -50,6 +50,18 @@ impl<'a> Adder<'a> {
         });
     }
 
+    /// Adds so often, while others do: those may be faster, or too fast for too long.
+    pub(crate) fn contend(&mut self, times: usize) {
+        let begun = Instant::now();
+        for _ in 0..times {
+            while let Err(error) = self.add() {
+                assert!(matches!(error, StoreError::Busy(_)), "{error}");
+                assert!(begun.elapsed() < PATIENCE, "nobody gets anywhere");
+            }
+            self.acknowledged += 1;
+        }
+    }
+
     /// Adds one; others may be faster for a while.
     fn add(&self) -> Result<()> {
         let begun = Instant::now();
@@ -86,28 +98,54 @@ fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap().parse().unwrap()
 }
 
-/// Writes batches without conditions, over several parts of a table.
+/// Writes batches, over several parts of a table or within one.
 pub(crate) struct Batches<'a> {
     number: usize,
     store: &'a CqlStore,
     table: Table,
+    conditions: [Condition; 3],
+    /// The key of an entry of a client's batch, by its name.
+    key: fn(client: usize, index: usize, name: &str) -> String,
+    /// The time for which a batch in doubt may be there by half.
+    patience: Duration,
     acknowledged: Vec<usize>,
     in_doubt: Vec<usize>,
 }
 
 impl<'a> Batches<'a> {
-    pub(crate) fn new(store: &'a CqlStore, number: usize) -> Batches<'a> {
-        let table = store.table("batches").unwrap();
-        Batches { number, store, table, acknowledged: Vec::new(), in_doubt: Vec::new() }
+    /// Without conditions, over several parts: the ring ends what a coordinator left behind, some
+    /// time after it is dead.
+    pub(crate) fn over_parts(store: &'a CqlStore, number: usize) -> Batches<'a> {
+        Batches {
+            number,
+            store,
+            table: store.table("batches").unwrap(),
+            conditions: [Condition::None; 3],
+            key: |client, index, name| format!("{name} {client} {index}"),
+            patience: PATIENCE,
+            acknowledged: Vec::new(),
+            in_doubt: Vec::new(),
+        }
+    }
+
+    /// With conditions, each within a part, which is written as a whole, at once.
+    pub(crate) fn within_a_part(store: &'a CqlStore, number: usize) -> Batches<'a> {
+        Batches {
+            table: store.table_in_parts("parted", |key| PART_LENGTH.min(key.len())).unwrap(),
+            conditions: [Condition::Absent, Condition::None, Condition::Absent],
+            key: |client, index, name| format!("{client} {index} {name}"),
+            patience: Duration::ZERO,
+            ..Batches::over_parts(store, number)
+        }
     }
 
     pub(crate) fn load(&mut self, times: usize, death: &Death) {
         death.amid(times, |index| {
             let keys = self.keys(index);
-            let operations = keys.each_ref().map(|key| Operation {
-                key: key.as_bytes(),
-                value: Some(key.as_bytes()),
-                condition: Condition::None,
+            let operations = [0, 1, 2].map(|at| Operation {
+                key: keys[at].as_bytes(),
+                value: Some(keys[at].as_bytes()),
+                condition: self.conditions[at],
                 lifetime_ms: None,
             });
             match death.excuses("batch", || write(self.store, self.table, &operations)) {
@@ -118,7 +156,7 @@ impl<'a> Batches<'a> {
     }
 
     fn keys(&self, index: usize) -> [String; 3] {
-        NAMES.map(|name| format!("{name} {} {index}", self.number))
+        NAMES.map(|name| (self.key)(self.number, index, name))
     }
 
     /// How many of a batch's entries are there.
@@ -127,7 +165,6 @@ impl<'a> Batches<'a> {
         found.iter().flatten().count()
     }
 
-    /// The ring ends what a coordinator left behind, some time after it is dead.
     pub(crate) fn check(&self) {
         for index in &self.acknowledged {
             assert_eq!(self.there(*index), NAMES.len(), "batch {index} was acknowledged");
@@ -135,56 +172,9 @@ impl<'a> Batches<'a> {
         let begun = Instant::now();
         for index in &self.in_doubt {
             while ![0, NAMES.len()].contains(&self.there(*index)) {
-                assert!(begun.elapsed() < PATIENCE, "batch {index} is there by half");
+                assert!(begun.elapsed() < self.patience, "batch {index} is there by half");
                 std::thread::sleep(POLL);
             }
-        }
-    }
-}
-
-/// Writes batches with conditions, each within a part of a table.
-pub(crate) struct Parts<'a>(Batches<'a>);
-
-impl<'a> Parts<'a> {
-    pub(crate) fn new(store: &'a CqlStore, number: usize) -> Parts<'a> {
-        let table = store.table_in_parts("parted", |key| PART_LENGTH.min(key.len())).unwrap();
-        Parts(Batches { number, store, table, acknowledged: Vec::new(), in_doubt: Vec::new() })
-    }
-
-    pub(crate) fn load(&mut self, times: usize, death: &Death) {
-        let Parts(of) = self;
-        death.amid(times, |index| {
-            let keys = Parts::keys(of.number, index);
-            let conditions = [Condition::Absent, Condition::None, Condition::Absent];
-            let operations = [0, 1, 2].map(|at| Operation {
-                key: keys[at].as_bytes(),
-                value: Some(keys[at].as_bytes()),
-                condition: conditions[at],
-                lifetime_ms: None,
-            });
-            match death.excuses("transaction", || write(of.store, of.table, &operations)) {
-                Some(_) => of.acknowledged.push(index),
-                None => of.in_doubt.push(index),
-            }
-        });
-    }
-
-    fn keys(number: usize, index: usize) -> [String; 3] {
-        NAMES.map(|name| format!("{number} {index} {name}"))
-    }
-
-    /// A part is written as a whole, at once.
-    pub(crate) fn check(&self) {
-        let Parts(of) = self;
-        let there = |index: usize| {
-            let keys = Parts::keys(of.number, index);
-            keys.map(|key| get(of.store, of.table, &key).unwrap()).iter().flatten().count()
-        };
-        for index in &of.acknowledged {
-            assert_eq!(there(*index), NAMES.len(), "transaction {index} was acknowledged");
-        }
-        for index in &of.in_doubt {
-            assert!([0, NAMES.len()].contains(&there(*index)), "{index} is there by half");
         }
     }
 }

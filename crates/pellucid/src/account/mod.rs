@@ -138,10 +138,10 @@ pub(crate) fn run(arguments: &AccountArguments) -> Result<(), Failure> {
         Action::Add { name, admin, grants, no_password } => {
             add(data, &file, name, *admin, grants, *no_password)
         }
-        Action::List { json } => show::accounts(&read(&file)?, *json),
+        Action::List { json } => show::accounts(&file.read()?, *json),
         Action::Remove { name } => change(&file, |list| list.remove(name)),
         Action::Password { name } => {
-            let exists = read(&file)?.accounts().iter().any(|account| account.name == *name);
+            let exists = file.read()?.accounts().iter().any(|account| account.name == *name);
             if !exists {
                 return Err(Failure::work(AccessError::Missing(name.clone())));
             }
@@ -166,7 +166,7 @@ fn add(
     let mut account = AccountRecord::new(name).map_err(Failure::usage)?;
     if admin {
         for scope in ["*", "admin"] {
-            account.grants.set(scope, Right::Write).map_err(Failure::work)?;
+            account.grants.set(scope, Right::Write)?;
         }
     }
     apply(grants, &mut account).map_err(Failure::usage)?;
@@ -212,13 +212,13 @@ fn token(file: &AccountFile, action: &TokenAction) -> Result<(), Failure> {
             let now = WallTime::now().unix_ms() / 1_000;
             let until = days.map(|days| now + u64::from(days) * 86_400);
             let add = file.change(|list| list.account(account)?.add_token(name, until, now));
-            let (_, text) = add.map_err(Failure::work)?;
+            let (_, text) = add?;
             print_line!("{text}");
             Ok(())
         }
         TokenAction::List { account } => {
-            let mut list = read(file)?;
-            show::tokens(list.account(account).map_err(Failure::work)?)
+            let mut list = file.read()?;
+            show::tokens(list.account(account)?)
         }
         TokenAction::Remove { account, id } => change(file, |list| {
             if list.account(account)?.remove_token(*id) {
@@ -227,10 +227,6 @@ fn token(file: &AccountFile, action: &TokenAction) -> Result<(), Failure> {
             Err(AccessError::Unacceptable(format!("`{account}` has no token {id}")))
         }),
     }
-}
-
-fn read(file: &AccountFile) -> Result<pellucid_server::access::AccountList, Failure> {
-    file.read().map_err(Failure::work)
 }
 
 fn change(

@@ -21,21 +21,21 @@ pub(crate) fn ask(name: &str) -> Result<String, Failure> {
 
 fn unseen(prompt: &str) -> Result<String, Failure> {
     eprint!("{prompt}");
-    stderr().flush().map_err(Failure::work)?;
-    let before = tcgetattr(stdin()).map_err(Failure::work)?;
+    stderr().flush()?;
+    let before = tcgetattr(stdin())?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(stdin(), OptionalActions::Flush, &silent).map_err(Failure::work)?;
+    tcsetattr(stdin(), OptionalActions::Flush, &silent)?;
     let password = line();
     // Also where reading failed: the terminal has to be left as it was found.
-    tcsetattr(stdin(), OptionalActions::Flush, &before).map_err(Failure::work)?;
+    tcsetattr(stdin(), OptionalActions::Flush, &before)?;
     eprintln!();
     password
 }
 
 fn line() -> Result<String, Failure> {
     let mut line = String::new();
-    let count = stdin().lock().read_line(&mut line).map_err(Failure::work)?;
+    let count = stdin().lock().read_line(&mut line)?;
     if count == 0 {
         return Err(Failure::usage("a password is expected on standard input, or --no-password"));
     }

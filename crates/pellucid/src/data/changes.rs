@@ -8,16 +8,15 @@ use clap::Args;
 use pellucid_client::http::Question;
 use serde_json::{Map, Value};
 
-use super::out::Out;
+use super::range::streamed_lines;
 use super::table::TableArgument;
 use super::{DATABASE, PATIENCE};
 use crate::Failure;
+use crate::out::Out;
 use crate::remote::{ServerAddress, encoded};
 
 /// The time that a server may be silent which is followed: it says how far it is every 15 s.
 const FOLLOWED_PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes that a line of the server's may have: values up to 384 MiB.
-const LINE_BYTES_MAX: usize = 512 << 20;
 
 /// Write the writes of a table or a collection in their order, as JSON, one a line.
 ///
@@ -93,43 +92,20 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     let path = arguments.path();
     let patience = if arguments.follow { FOLLOWED_PATIENCE } else { PATIENCE };
     let asked = Question { patience, ..Question::get(&path) };
-    let (mut out, mut pending) = (Out::standard(), Vec::new());
-    let (mut is_read, mut lost) = (true, None);
-    let answered = remote.ask_in_pieces(&asked, &mut |status, body| {
-        if status == 200 {
-            pending.append(body);
-            is_read = write_lines(&mut pending, &mut out, &mut lost)?;
-        }
-        if is_read { Ok(()) } else { Err("nobody reads the rest".to_owned()) }
-    });
-    if !is_read {
-        return Ok(());
-    }
-    let answer = answered?;
-    if answer.status != 200 {
-        return Err(answer.failure(&arguments.grant()));
-    }
+    let (mut out, mut lost) = (Out::standard(), None);
+    streamed_lines(&remote, &asked, ("a change", &arguments.grant()), &mut |lines| {
+        out.write_now(&text_of(lines, &mut lost)?)
+    })?;
     out.end()?;
     lost.map_or(Ok(()), |text| Err(Failure::work(text)))
 }
 
-/// Writes the lines that are complete and removes them; false if nobody reads. A line that ends the
-/// stream with an error is left in `lost`.
-fn write_lines(
-    pending: &mut Vec<u8>,
-    out: &mut Out,
-    lost: &mut Option<String>,
-) -> Result<bool, String> {
-    let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
-        if pending.len() > LINE_BYTES_MAX {
-            return Err(format!("a change is longer than {LINE_BYTES_MAX} bytes in base64"));
-        }
-        return Ok(true);
-    };
+/// The lines as they are shown. A line that ends the stream with an error is left in `lost`.
+fn text_of(lines: &[u8], lost: &mut Option<String>) -> Result<Vec<u8>, String> {
+    let malformed =
+        |error: &dyn std::fmt::Display| format!("the server's line is no change: {error}");
     let mut text = Vec::new();
-    for line in pending[..end].split(|byte| *byte == b'\n') {
-        let malformed =
-            |error: &dyn std::fmt::Display| format!("the server's line is no change: {error}");
+    for line in lines.split(|byte| *byte == b'\n') {
         let line: Map<String, Value> =
             serde_json::from_slice(line).map_err(|error| malformed(&error))?;
         if let Some(error) = line.get("error") {
@@ -140,8 +116,7 @@ fn write_lines(
         serde_json::to_writer(&mut text, &shown).map_err(|error| malformed(&error))?;
         text.push(b'\n');
     }
-    pending.drain(..=end);
-    out.write_now(&text)
+    Ok(text)
 }
 
 /// The line with its bytes as text, where they are text. The keys of documents are text already.

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use pellucid_client::http::Question;
 
 use super::PATIENCE;
-use super::out::Out;
 use super::table::TableArgument;
 use crate::Failure;
+use crate::out::Out;
 use crate::remote::{ServerAddress, encoded, question};
 
 /// Write the value of an entity to standard output, byte for byte.
@@ -101,13 +101,9 @@ struct Condition {
 }
 
 impl Survives {
-    pub(super) fn parameter(this: Option<Survives>) -> &'static str {
-        match this {
-            None => "",
-            Some(Survives::Memory) => "&sync=memory",
-            Some(Survives::Os) => "&sync=os",
-            Some(Survives::Disk) => "&sync=disk",
-        }
+    pub(super) fn parameter(this: Option<Survives>) -> String {
+        let value = this.and_then(|this| this.to_possible_value());
+        value.map_or(String::new(), |value| format!("&sync={}", value.get_name()))
     }
 }
 
@@ -162,7 +158,8 @@ pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
     if arguments.if_absent {
         headers += "If-None-Match: *\r\n";
     }
-    let mut path = path_of(&arguments.key, &arguments.table)? + Survives::parameter(arguments.sync);
+    let mut path =
+        path_of(&arguments.key, &arguments.table)? + &Survives::parameter(arguments.sync);
     if let Some(ttl) = arguments.ttl {
         path += &format!("&ttl={ttl}");
     }
@@ -205,7 +202,7 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Failure {
 pub(crate) fn delete(arguments: &DeleteArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let headers = arguments.condition.line()?;
-    let path = path_of(&arguments.key, &arguments.table)? + Survives::parameter(arguments.sync);
+    let path = path_of(&arguments.key, &arguments.table)? + &Survives::parameter(arguments.sync);
     let asked = Question { headers: &headers, ..question("DELETE", &path, b"", PATIENCE) };
     let answer = remote.ask(&asked)?;
     match answer.status {

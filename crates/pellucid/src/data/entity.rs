@@ -64,8 +64,8 @@ impl Entity {
     }
 
     /// Bytes of its key and value.
-    pub(super) fn bytes(&self) -> u64 {
-        (self.key.len() + self.value.len()) as u64
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + self.value.len()
     }
 
     /// Appends it as a line of JSON. Bytes stand in base64 if all are to, or they are no text.

@@ -18,19 +18,6 @@ pub(crate) fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     Some(elements)
 }
 
-/// The value of an object's attribute.
-pub(crate) fn attribute<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut rest = object.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
-    while rest != b"}" {
-        let (member, after) = first_member(rest)?;
-        if serde_json::from_slice::<String>(member.name).ok()? == name {
-            return Some(member.value);
-        }
-        rest = after;
-    }
-    None
-}
-
 /// An attribute of an object as it is written, its name with the quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member<'a> {
@@ -43,25 +30,24 @@ pub(crate) fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
     let mut rest = object.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
     let mut members = Vec::new();
     while rest != b"}" {
-        let (member, after) = first_member(rest)?;
-        members.push(member);
-        rest = after;
+        let (name, after) = first_value(rest)?;
+        let (value, after) = first_value(after.trim_ascii_start().strip_prefix(b":")?)?;
+        let after = after.trim_ascii_start();
+        rest = after.strip_prefix(b",").unwrap_or(after).trim_ascii_start();
+        members.push(Member { name, value });
     }
     Some(members)
+}
+
+/// The value of the attribute with this name, as JSON has it.
+pub(crate) fn attribute<'a>(members: &[Member<'a>], name: &str) -> Option<&'a [u8]> {
+    let found = members.iter().find(|member| member.name == name.as_bytes());
+    found.map(|member| member.value)
 }
 
 /// The text is a value of JSON, and nothing is around it.
 pub(crate) fn is_json(text: &[u8]) -> bool {
     text.trim_ascii().len() == text.len() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
-}
-
-/// The attribute that the rest of an object begins with, and what is behind it.
-fn first_member(rest: &[u8]) -> Option<(Member<'_>, &[u8])> {
-    let (name, after) = first_value(rest)?;
-    let (value, after) = first_value(after.trim_ascii_start().strip_prefix(b":")?)?;
-    let after = after.trim_ascii_start();
-    let after = after.strip_prefix(b",").unwrap_or(after).trim_ascii_start();
-    Some((Member { name, value }, after))
 }
 
 /// The value that the text begins with, and what is behind it.
@@ -80,10 +66,11 @@ mod tests {
     fn parts_are_as_they_were_written() {
         let text =
             br#" {"id" : "7", "result": [1.50, {"b":1,"a":[]}, "x,]" ,null],"hasMore":true}"#;
-        let parts = elements(attribute(text, "result").unwrap()).unwrap();
+        let of_text = members(text).unwrap();
+        let parts = elements(attribute(&of_text, r#""result""#).unwrap()).unwrap();
         assert_eq!(parts, [&b"1.50"[..], br#"{"b":1,"a":[]}"#, br#""x,]""#, b"null"]);
-        assert_eq!(attribute(text, "hasMore"), Some(&b"true"[..]));
-        assert_eq!(attribute(text, "count"), None);
+        assert_eq!(attribute(&of_text, r#""hasMore""#), Some(&b"true"[..]));
+        assert_eq!(attribute(&of_text, r#""count""#), None);
         assert_eq!(elements(b"[ ]").unwrap().len(), 0);
         for broken in [&b"[1"[..], b"[1 2", b"{}", b"", b"[,]x"] {
             assert_eq!(elements(broken), None, "{broken:?}");

@@ -12,7 +12,6 @@ mod export;
 mod format;
 mod import;
 mod json;
-mod out;
 mod query;
 mod range;
 mod results;

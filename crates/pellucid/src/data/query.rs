@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::out::Out;
 use super::results::{Asked, BATCH_RESULTS};
 use super::{DATABASE, RUNTIME_SECONDS};
 use crate::Failure;
+use crate::out::Out;
 use crate::remote::ServerAddress;
 
 /// Run a query (AQL) and write its results as JSON, one a line.

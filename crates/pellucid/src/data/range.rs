@@ -1,4 +1,4 @@
-//! Ranges of entities, as a server streams them.
+//! Lines that a server streams: ranges of entities, and changes.
 
 use pellucid_client::http::Question;
 
@@ -7,22 +7,38 @@ use super::table::TableArgument;
 use crate::Failure;
 use crate::remote::Remote;
 
+/// Takes lines as they come, one or more at a time; false if it wants no more.
+type TakeLines<'a> = dyn FnMut(&[u8]) -> Result<bool, String> + 'a;
+
 /// The least key, where a range has no start.
 pub(super) const LEAST_KEY: &[u8] = &[0];
 /// Bytes that a line of the server's may have: values up to 384 MiB.
 const LINE_BYTES_MAX: usize = 512 << 20;
 
-/// Asks for the range that the path names. `take` gets its lines as they come, one or more at a
-/// time, and says whether it wants more.
+/// Asks for the range that the path names, and gives its lines to `take`.
 pub(super) fn lines_of_range(
     remote: &Remote,
     (path, table): (&str, &TableArgument),
-    take: &mut dyn FnMut(&[u8]) -> Result<bool, String>,
+    take: &mut TakeLines<'_>,
 ) -> Result<(), Failure> {
     let headers = "Accept: application/x-ndjson\r\n";
     let asked = Question { headers, patience: PATIENCE, ..Question::get(path) };
+    if streamed_lines(remote, &asked, ("an entity", &table.grant("read")), take)? {
+        return Ok(());
+    }
+    Err(Failure::work("the range ended within an entity: ask again"))
+}
+
+/// Asks for a stream of lines, each of which is `what`, with the right that it takes, and gives
+/// them to `take`. False if it ended within a line.
+pub(super) fn streamed_lines(
+    remote: &Remote,
+    asked: &Question<'_>,
+    (what, grant): (&str, &str),
+    take: &mut TakeLines<'_>,
+) -> Result<bool, Failure> {
     let (mut pending, mut is_read) = (Vec::new(), true);
-    let answered = remote.ask_in_pieces(&asked, &mut |status, body| {
+    let answered = remote.ask_in_pieces(asked, &mut |status, body| {
         if status != 200 {
             return Ok(());
         }
@@ -30,7 +46,7 @@ pub(super) fn lines_of_range(
         pending.append(body);
         let Some(end) = pending[seen..].iter().rposition(|byte| *byte == b'\n') else {
             if pending.len() > LINE_BYTES_MAX {
-                return Err(format!("an entity is longer than {LINE_BYTES_MAX} bytes in base64"));
+                return Err(format!("{what} is longer than {LINE_BYTES_MAX} bytes in base64"));
             }
             return Ok(());
         };
@@ -39,14 +55,11 @@ pub(super) fn lines_of_range(
         if is_read { Ok(()) } else { Err("nobody reads the rest".to_owned()) }
     });
     if !is_read {
-        return Ok(());
+        return Ok(true);
     }
     let answer = answered?;
     if answer.status != 200 {
-        return Err(answer.failure(&table.grant("read")));
+        return Err(answer.failure(grant));
     }
-    if !pending.is_empty() {
-        return Err(Failure::work("the range ended within an entity: ask again"));
-    }
-    Ok(())
+    Ok(pending.is_empty())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::json::{attribute, elements};
+use super::json::{attribute, elements, members};
 use crate::Failure;
 use crate::remote::{Answer, Remote, encoded, question};
 
@@ -31,12 +31,13 @@ impl Asked<'_> {
         let path = format!("/_db/{}/_api/cursor", encoded(self.database));
         let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
         loop {
-            let results = attribute(&answer.body, "result").and_then(elements);
+            let members = members(&answer.body).ok_or_else(malformed)?;
+            let results = attribute(&members, r#""result""#).and_then(elements);
             let is_read = take(&results.ok_or_else(malformed)?)?;
-            if attribute(&answer.body, "hasMore") != Some(b"true") {
+            if attribute(&members, r#""hasMore""#) != Some(b"true") {
                 return Ok(());
             }
-            let id = attribute(&answer.body, "id");
+            let id = attribute(&members, r#""id""#);
             let id = id.and_then(|id| serde_json::from_slice::<String>(id).ok());
             let path = format!("{path}/{}", encoded(id.ok_or_else(malformed)?));
             if !is_read {

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::entity::Entity;
-use super::out::Out;
 use super::range::{LEAST_KEY, lines_of_range};
 use super::table::TableArgument;
 use crate::Failure;
+use crate::out::Out;
 use crate::remote::{ServerAddress, encoded};
 
 /// Write the entities of a range in the order of their keys, as JSON, one a line.

@@ -14,6 +14,7 @@ use pellucid_server::Accounting;
 use crate::Failure;
 use crate::demo::requests::Kind;
 use crate::demo::stages::{Plan, Steady};
+use crate::load::report_of;
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
 
@@ -86,8 +87,7 @@ impl DemoArguments {
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let plan = arguments.plan()?;
-    let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir();
-    let temporary = temporary.map_err(Failure::work)?;
+    let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir()?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
     let flags = ["--accounting", Accounting::from(arguments.accounting).name()];
     let server = ServerProcess::start(data, &flags)?;
@@ -119,7 +119,8 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         not_held(&[&put, &get]),
     ];
     let notes = notes.into_iter().filter(|note| !note.is_empty()).collect();
-    let report = present::report(vec![put_section, get_section], &get, notes);
+    let sections = vec![put_section, get_section];
+    let report = report_of("Pellucid demo", get.snapshot.clock, sections, notes);
     let html = pellucid_report::html(&report);
     std::fs::write(&arguments.report, html).map_err(|error| {
         Failure::work(format!("cannot write {}: {error}", arguments.report.display()))
@@ -177,8 +178,7 @@ fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failur
         return server.stop();
     }
     print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])
-        .map_err(Failure::work)?;
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])?;
     let _ = signals.forever().next();
     // The interrupt reached the server as well, which is of the same group; it ends by itself.
     server.stop()

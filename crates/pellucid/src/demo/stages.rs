@@ -43,7 +43,7 @@ pub(crate) struct Steady {
 
 impl Plan {
     fn options(&self, server: &ServerProcess, kind: Kind) -> Result<LoadOptions, Failure> {
-        let target = Target::parse(&server.url("/v0/entity")).map_err(Failure::work)?;
+        let target = Target::parse(&server.url("/v0/entity"))?;
         let host = target.host_header();
         let mut options = LoadOptions::new(target);
         options.sources = Some(Arc::new(DemoRequests { kind, keys: self.keys, host }));
@@ -59,9 +59,7 @@ impl Plan {
         options.pipeline_depth = FILL_DEPTH;
         options.limit = Limit::Requests(self.keys);
         options.timeout = Duration::from_secs(30);
-        let result = checked(
-            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
-        )?;
+        let result = run_whole(&options)?;
         if result.requests < self.keys {
             let answered = result.requests;
             let keys = self.keys;
@@ -77,9 +75,7 @@ impl Plan {
         }
         let mut options = self.options(server, kind)?;
         options.limit = Limit::Duration(PROBE);
-        let result = checked(
-            run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
-        )?;
+        let result = run_whole(&options)?;
         Ok(round_down((result.requests_per_second() * RATE_SHARE) as u64).max(1))
     }
 
@@ -97,9 +93,7 @@ impl Plan {
             let mut options = self.options(server, kind.clone())?;
             options.limit = Limit::Duration(Duration::from_secs(self.seconds));
             options.rate_per_second = Some(rate);
-            let result = checked(
-                run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(Failure::work)?,
-            )?;
+            let result = run_whole(&options)?;
             let snapshot = self.snapshot(server)?;
             if result.requests_per_second() >= rate as f64 * HELD_SHARE || attempt == RATE_TRIES {
                 let account = account_of(&snapshot, kind);
@@ -127,8 +121,9 @@ fn account_of(snapshot: &Snapshot, kind: &Kind) -> Option<OperationAccount> {
     accounts.max_by_key(|account| account.count).cloned()
 }
 
-/// A demo that shows errors as if they were answers would be a lie.
-fn checked(result: LoadResult) -> Result<LoadResult, Failure> {
+/// Runs a load. A demo that shows errors as if they were answers would be a lie.
+fn run_whole(options: &LoadOptions) -> Result<LoadResult, Failure> {
+    let result = run(options, &mut |_| {}).and_then(LoadResult::whole)?;
     let errors = &result.errors;
     if result.stopped_early || errors.sockets() + errors.status > 0 {
         let first = result.first_error.as_deref().unwrap_or("the run was stopped");

@@ -55,21 +55,21 @@ pub(crate) struct LoadArguments {
 #[derive(Args)]
 struct PaceArguments {
     /// Connections to keep open [default: 10]; several numbers, such as 1,3,10,100, are compared.
-    #[arg(short, long, value_delimiter = ',', value_parser = count)]
+    #[arg(short, long, value_delimiter = ',', value_parser = parse_count)]
     connections: Vec<u64>,
     /// With several numbers of connections: cores of the server, by which the rule is checked that
     /// it takes max(32, 2 × cores) of them [default: those of this machine].
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     server_cores: Option<u64>,
     /// Threads [default: 2].
-    #[arg(short, long, value_parser = count)]
+    #[arg(short, long, value_parser = parse_count)]
     threads: Option<u64>,
     /// Duration of the run, such as 20s or 2m [default: 10s]; with --find-max, the time for which
     /// a rate that was held is confirmed [default: 30s, with --quick 5s].
-    #[arg(short, long, value_parser = duration)]
+    #[arg(short, long, value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Requests per second over all connections, such as 10k.
-    #[arg(short = 'R', long, value_parser = count)]
+    #[arg(short = 'R', long, value_parser = parse_count)]
     rate: Option<u64>,
     /// The spread of the starts of requests, with a rate.
     #[arg(long, value_enum)]
@@ -78,10 +78,10 @@ struct PaceArguments {
     #[arg(long, value_enum)]
     pacing: Option<PacingName>,
     /// The time that a request may take before it counts as timed out [default: 2s].
-    #[arg(short = 'T', long, value_parser = duration)]
+    #[arg(short = 'T', long, value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Leave requests that start within this time out of the histograms.
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     warm_up: Option<Duration>,
 }
 
@@ -95,7 +95,7 @@ struct ProtocolArguments {
     #[arg(long, conflicts_with = "no_keep_alive")]
     http2: bool,
     /// With --http2: requests in flight on a connection [default: 32].
-    #[arg(long, requires = "http2", value_name = "N", value_parser = count)]
+    #[arg(long, requires = "http2", value_name = "N", value_parser = parse_count)]
     streams: Option<u64>,
     /// Go to the node of a sharded cluster that owns each request's key: which nodes there are the
     /// URL's is asked (`GET /v0/cluster`). Every connection has a socket to each of them.
@@ -136,21 +136,21 @@ struct RequestsArguments {
 
 // The flags of objectives and of the search for the highest rate.
 #[derive(Args)]
-struct SearchArguments {
+pub(super) struct SearchArguments {
     /// The objectives to keep, such as p99=5ms or p50=1ms,p99.9=20ms,errors=0.1%; else exit code 1.
-    #[arg(long, value_parser = objectives)]
-    slo: Option<Objectives>,
+    #[arg(long, value_parser = Objectives::parse)]
+    pub(super) slo: Option<Objectives>,
     /// Search for the highest rate at which the --slo is kept.
     #[arg(long, requires = "slo", conflicts_with_all = ["rate", "latency"])]
-    find_max: bool,
+    pub(super) find_max: bool,
     /// With --find-max: shorter trials and one search instead of three.
     #[arg(long, requires = "find_max")]
-    quick: bool,
+    pub(super) quick: bool,
 }
 
 // The flags of the output.
 #[derive(Args)]
-struct OutputArguments {
+pub(super) struct OutputArguments {
     /// Show the way of the requests around this percentile of the response time, too.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     around: Option<f64>,
@@ -162,16 +162,9 @@ struct OutputArguments {
     uncorrected: bool,
     /// Print the result as JSON instead.
     #[arg(long)]
-    json: bool,
-    /// Write a report that any browser shows.
-    #[arg(long, value_name = "FILE.html")]
-    html: Option<PathBuf>,
-    /// Write the distribution of response times, as HdrHistogram's plotters read it.
-    #[arg(long, value_name = "FILE.hgrm")]
-    hgrm: Option<PathBuf>,
-    /// Write response times over time as an interval log of HdrHistogram.
-    #[arg(long, value_name = "FILE.hlog")]
-    hlog: Option<PathBuf>,
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) files: Outputs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -190,22 +183,10 @@ enum PacingName {
     Wrk2,
 }
 
-fn count(text: &str) -> Result<u64, String> {
-    parse_count(text).map_err(|error| error.to_string())
-}
-
 fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim_end_matches('%').parse().ok();
     let known = number.filter(|percent| (0.0..=100.0).contains(percent));
     known.ok_or_else(|| format!("'{text}' is no percentile such as 99.9"))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-fn objectives(text: &str) -> Result<Objectives, String> {
-    Objectives::parse(text).map_err(|error| error.to_string())
 }
 
 /// The task that the flags set.
@@ -216,14 +197,10 @@ pub(crate) struct Task {
     /// Cores of the server, if they were given.
     pub(crate) server_cores: Option<usize>,
     pub(crate) distributions: wrk2::Distributions,
-    pub(crate) around: Option<f64>,
-    pub(crate) json: bool,
-    pub(crate) objectives: Option<Objectives>,
-    pub(crate) find_max: bool,
-    pub(crate) quick: bool,
     /// The duration, if it was given.
-    pub(crate) duration: Option<Duration>,
-    pub(crate) outputs: Outputs,
+    pub(super) duration: Option<Duration>,
+    pub(super) search: SearchArguments,
+    pub(super) output: OutputArguments,
 }
 
 impl Task {
@@ -266,26 +243,18 @@ impl Task {
                 (false, true) => wrk2::Distributions::Corrected,
                 (false, false) => wrk2::Distributions::None,
             },
-            around: arguments.output.around,
-            json: arguments.output.json,
-            objectives: arguments.search.slo,
-            find_max: arguments.search.find_max,
-            quick: arguments.search.quick,
             duration: arguments.pace.duration,
-            outputs: Outputs {
-                html: arguments.output.html,
-                hgrm: arguments.output.hgrm,
-                hlog: arguments.output.hlog,
-            },
+            search: arguments.search,
+            output: arguments.output,
         };
-        task.outputs.check()?;
+        task.output.files.check()?;
         Ok(task)
     }
 
     /// Runs a load, and asks the server what it did, if anybody will see it.
     pub(super) fn measure(&self, options: &LoadOptions, header: &str) -> Result<Run, Failure> {
-        let is_shown = self.json || self.outputs.html.is_some();
-        Run::measure(options, header, is_shown, self.around)
+        let is_shown = self.output.json || self.output.files.html.is_some();
+        Run::measure(options, header, is_shown, self.output.around)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The work that the server did beside answering, second by second: asked of a Pellucid server by a
 //! thread of its own, so that neither the load nor its clock notices.
 
+use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,25 +16,23 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES_MAX: usize = 7_200;
 const PATH: &str = "/_admin/engine";
 
-/// The figure that is shown: its name, and where it stands in the server's document. Sums over
-/// levels are written with a `*`.
-const WORK: [(&str, &str); 4] = [
+/// The figures that are shown: names, and where they stand in the server's document. Sums over
+/// levels are written with a `*`. The first are times, and the others bytes.
+const FIGURES: [(&str, &str); 7] = [
     ("flushes", "/background/flush/duration_ns"),
     ("merges", "/background/compactions/*/duration_ns"),
     ("writes waited for memtables", "/writes/waits/memtables_full/sum_ns"),
     ("writes waited for merges", "/writes/waits/merges_behind/sum_ns"),
-];
-const BYTES: [(&str, &str); 3] = [
     ("flushed", "/background/flush/bytes_out"),
     ("merged", "/background/compactions/*/bytes_out"),
     ("collected", "/background/collection/copied_bytes"),
 ];
+const TIMES: usize = 4;
 
 /// The server's counters at a moment of the run.
 struct Sample {
     seconds: f64,
-    work: [f64; WORK.len()],
-    bytes: [f64; BYTES.len()],
+    figures: [f64; FIGURES.len()],
 }
 
 /// The thread that asks.
@@ -84,11 +83,7 @@ fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
     let (status, answer) = options.ask(PATH, "").ok()?;
     let document: Value = serde_json::from_slice(&answer.body).ok().filter(|_| status == 200)?;
     document.get("background")?;
-    Some(Sample {
-        seconds,
-        work: WORK.map(|(_, path)| sum(&document, path)),
-        bytes: BYTES.map(|(_, path)| sum(&document, path)),
-    })
+    Some(Sample { seconds, figures: FIGURES.map(|(_, path)| sum(&document, path)) })
 }
 
 /// The number at a path, or the sum of those at all places of a `*`.
@@ -108,22 +103,18 @@ impl Background {
             return Vec::new();
         }
         let seconds: Vec<f64> = self.samples[1..].iter().map(|sample| sample.seconds).collect();
-        let rates = |scale: f64, of: &dyn Fn(&Sample) -> f64| -> Vec<Option<f64>> {
-            let pairs = self.samples.windows(2);
-            pairs
-                .map(|pair| {
-                    let length = (pair[1].seconds - pair[0].seconds).max(1e-3);
-                    Some(((of(&pair[1]) - of(&pair[0])) / length * scale).max(0.0))
-                })
-                .collect()
+        let rate = |pair: &[Sample], place: usize| {
+            let length = (pair[1].seconds - pair[0].seconds).max(1e-3);
+            Some(((pair[1].figures[place] - pair[0].figures[place]) / length).max(0.0))
+        };
+        let series = |places: Range<usize>, scale: f64| {
+            let of = |place: usize| {
+                let rates = self.samples.windows(2).map(|pair| Some(rate(pair, place)? * scale));
+                Series::new(FIGURES[place].0, rates.collect())
+            };
+            places.map(of).collect()
         };
         let lines = || Form::Lines { seconds: seconds.clone(), is_logarithmic: false };
-        let work = WORK.iter().enumerate().map(|(place, (name, _))| {
-            Series::new(*name, rates(1e-9, &|sample| sample.work[place]))
-        });
-        let bytes = BYTES.iter().enumerate().map(|(place, (name, _))| {
-            Series::new(*name, rates(1.0, &|sample| sample.bytes[place]))
-        });
         vec![
             Chart {
                 name: "background_work".to_owned(),
@@ -135,7 +126,7 @@ impl Background {
                         .to_owned(),
                 unit: Unit::Ratio,
                 form: lines(),
-                series: work.collect(),
+                series: series(0..TIMES, 1e-9),
                 moments: Vec::new(),
                 spans: Vec::new(),
             },
@@ -146,7 +137,7 @@ impl Background {
                     .to_owned(),
                 unit: Unit::BytesPerSecond,
                 form: lines(),
-                series: bytes.collect(),
+                series: series(TIMES..FIGURES.len(), 1.0),
                 moments: Vec::new(),
                 spans: Vec::new(),
             },
@@ -156,21 +147,18 @@ impl Background {
     /// For programs: the counters at each moment.
     pub(super) fn json(&self) -> Value {
         let samples = self.samples.iter().map(|sample| {
-            let work =
-                WORK.iter().zip(sample.work).map(|((name, _), ns)| (name_of(name, "ns"), ns));
-            let bytes =
-                BYTES.iter().zip(sample.bytes).map(|((name, _), b)| (name_of(name, "bytes"), b));
-            let mut members: serde_json::Map<String, Value> =
-                work.chain(bytes).map(|(name, value)| (name, json!(value))).collect();
+            let named = (0..).zip(FIGURES).zip(sample.figures);
+            let mut members: serde_json::Map<String, Value> = named
+                .map(|((place, (name, _)), figure)| {
+                    let unit = if place < TIMES { "ns" } else { "bytes" };
+                    (format!("{}_{unit}", name.replace(' ', "_")), json!(figure))
+                })
+                .collect();
             members.insert("seconds".to_owned(), json!(sample.seconds));
             Value::Object(members)
         });
         samples.collect()
     }
-}
-
-fn name_of(name: &str, unit: &str) -> String {
-    format!("{}_{unit}", name.replace(' ', "_"))
 }
 
 #[cfg(test)]
@@ -185,9 +173,9 @@ mod tests {
                 "compactions": [{ "duration_ns": 10 }, { "duration_ns": 20 }],
             },
         });
-        assert_eq!(WORK.map(|(_, path)| sum(&document, path)), [5.0, 30.0, 0.0, 0.0]);
-        assert_eq!(BYTES.map(|(_, path)| sum(&document, path)), [7.0, 0.0, 0.0]);
-        let sample = |seconds, ns, b| Sample { seconds, work: [ns; 4], bytes: [b; 3] };
+        let figures = FIGURES.map(|(_, path)| sum(&document, path));
+        assert_eq!(figures, [5.0, 30.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
+        let sample = |seconds, ns, b| Sample { seconds, figures: [ns, ns, ns, ns, b, b, b] };
         let samples = vec![sample(0.0, 0.0, 0.0), sample(1.0, 5e8, 10.0), sample(3.0, 5e8, 30.0)];
         let background = Background { samples };
         let charts = background.charts();

@@ -65,29 +65,29 @@ struct Found {
 /// Runs the search, prints each trial and the knee, and writes the run that confirmed it.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let mut found = find(task)?;
-    let printed = match task.json {
+    let printed = match task.output.json {
         true => print_document(&found.json()),
         false => print_text(&found.text()),
     };
     let mut outcomes = vec![found.failure.take().map_or(Ok(()), Err), printed];
     let about = found.about();
     if let Some(mut run) = found.run() {
-        outcomes.push(task.outputs.write(&[&run], vec![about]));
+        outcomes.push(task.output.files.write(&[&run], vec![about]));
         outcomes.push(run.call_done());
     }
     Failure::all(outcomes)
 }
 
 fn find(task: &Task) -> Result<Found, Failure> {
-    let Some(objectives) = &task.objectives else {
+    let Some(objectives) = &task.search.slo else {
         return Err(Failure::usage("--find-max needs --slo, such as --slo p99=5ms"));
     };
-    let usual = if task.quick { QUICK_CONFIRMATION } else { CONFIRMATION };
+    let usual = if task.search.quick { QUICK_CONFIRMATION } else { CONFIRMATION };
     let confirmation = task.duration.unwrap_or(usual);
     let trial = (confirmation / TRIALS_PER_CONFIRMATION).min(TRIAL_MAX);
     let mut search = KneeSearch::new(SearchOptions {
         start_per_second: start(task)?,
-        repeats: if task.quick { 1 } else { REPEATS },
+        repeats: if task.search.quick { 1 } else { REPEATS },
         ..SearchOptions::default()
     });
     let mut found = Found::default();
@@ -131,7 +131,7 @@ fn start(task: &Task) -> Result<f64, Failure> {
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
     let closed = LoadOptions { arrivals: pellucid_load::Arrivals::Constant, ..options };
     closed.check().map_err(Failure::usage)?;
-    let result = measure(&closed, "")?.whole().map_err(Failure::work)?;
+    let result = measure(&closed, "")?.whole()?;
     if result.requests == 0 {
         let first = result.first_error.as_deref().unwrap_or("no answer within a second");
         return Err(Failure::work(format!("no request was answered: {first}")));
@@ -191,7 +191,7 @@ fn tell(
     confirm: bool,
     kept: &Result<(), String>,
 ) -> Result<(), Failure> {
-    if task.json {
+    if task.output.json {
         return Ok(());
     }
     let rate = result.load.rate_per_second.unwrap_or(0);
@@ -209,7 +209,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
     for share in [BELOW, ABOVE] {
         task.options.pause(PAUSE);
         let options = options_of(task, rate * share, length)?;
-        let result = measure(&options, "")?.whole().map_err(Failure::work)?;
+        let result = measure(&options, "")?.whole()?;
         if result.stopped_early {
             return Err(Failure::work("it was interrupted while it looked for what grew"));
         }

@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::printed::{print_document, print_text};
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
-pub(crate) use section::{timeline, verdict};
+pub(crate) use section::{of as section_of, report_of};
 pub(crate) use show::time;
 pub(crate) use waterfall::waterfall;
 
@@ -33,10 +33,9 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
     let stop = Arc::clone(&task.options.stop);
     // The first interrupt keeps the results so far, the second one ends the process.
     let interrupt = signal_hook::consts::SIGINT;
-    signal_hook::flag::register_conditional_default(interrupt, Arc::clone(&stop))
-        .map_err(Failure::work)?;
-    signal_hook::flag::register(interrupt, stop).map_err(Failure::work)?;
-    match (task.find_max, task.connections.len() > 1) {
+    signal_hook::flag::register_conditional_default(interrupt, Arc::clone(&stop))?;
+    signal_hook::flag::register(interrupt, stop)?;
+    match (task.search.find_max, task.connections.len() > 1) {
         (true, _) => find_max::execute(&task),
         (false, true) => sweep::execute(&task),
         (false, false) => single(&task),
@@ -45,10 +44,10 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
 
 fn single(task: &Task) -> Result<(), Failure> {
     // The script's own words, printed while it is set up, come before the header, as in wrk.
-    let header = if task.json { String::new() } else { wrk2::header(&task.options) };
+    let header = if task.output.json { String::new() } else { wrk2::header(&task.options) };
     let mut run = task.measure(&task.options, &header)?;
-    let written = task.outputs.write(&[&run], Vec::new());
-    let printed = match task.json {
+    let written = task.output.files.write(&[&run], Vec::new());
+    let printed = match task.output.json {
         true => vec![print_document(&run.document()), run.call_done()],
         // As wrk: a script's last words stand right behind the table.
         false => vec![
@@ -57,6 +56,6 @@ fn single(task: &Task) -> Result<(), Failure> {
             print_text(&run.text()),
         ],
     };
-    let checked = [run.check(task.objectives.as_ref()), written];
+    let checked = [run.check(task.search.slo.as_ref()), written];
     Failure::all(checked.into_iter().chain(printed))
 }

@@ -1,23 +1,29 @@
 //! The files that a load writes: `.html`, `.hgrm`, `.hlog`.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use pellucid_report::{Machine, Report, Section, command_line, hgrm, hlog, html};
+use clap::Args;
+use pellucid_report::{Report, Section, hgrm, hlog, html};
 
 use super::measured::Run;
 use super::section;
 use super::waterfall::waterfall;
 use crate::Failure;
+use crate::out::Out;
 
-/// The files for results beside the terminal.
-#[derive(Default)]
+// The flags of files for results beside the terminal.
+#[derive(Args)]
 pub(crate) struct Outputs {
+    /// Write a report that any browser shows.
+    #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    pub(crate) hgrm: Option<PathBuf>,
-    pub(crate) hlog: Option<PathBuf>,
+    /// Write the distribution of response times, as HdrHistogram's plotters read it.
+    #[arg(long, value_name = "FILE.hgrm")]
+    hgrm: Option<PathBuf>,
+    /// Write response times over time as an interval log of HdrHistogram.
+    #[arg(long, value_name = "FILE.hlog")]
+    hlog: Option<PathBuf>,
 }
 
 impl Outputs {
@@ -71,32 +77,14 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
 }
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let told = replace(path, |file| file.write_all(bytes));
-    told.map(|()| eprintln!("wrote {}", path.display())).map_err(|error| {
-        let size = bytes.len();
-        Failure::work(format!("cannot write the {size} bytes of {}: {error}", path.display()))
-    })
-}
-
-/// Writes a file beside it and puts that in its place, so that a full disk does not cost what was
-/// there before. A pipe or a terminal is written to as it is.
-fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    if !is_file {
-        return write(&mut File::create(path)?);
-    }
-    // Where the name is a link, what it leads to is replaced.
-    let path = path.canonicalize()?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = path.with_file_name(format!(".{name}.part"));
-    let outcome = File::create(&part)
-        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&part, &path));
-    if outcome.is_err() {
-        // It may not even have been made.
-        drop(std::fs::remove_file(&part));
-    }
-    outcome
+    let write = || {
+        let mut out = Out::file(path)?;
+        out.write(bytes)?;
+        out.end()
+    };
+    write().map_err(|failure| failure.at(&format!("{} bytes", bytes.len())))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
 }
 
 fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
@@ -109,39 +97,5 @@ fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
     notes.extend(
         failures.filter_map(|(run, section)| Some(format!("{}: {}", section.name, run.failure()?))),
     );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Report {
-        title: "Pellucid load".to_owned(),
-        command: command_line(),
-        generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-        machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
-        sections,
-        notes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::ErrorKind;
-
-    use super::*;
-
-    /// A disk that was full under the report left neither it nor the one before.
-    #[test]
-    fn what_was_there_stays_until_all_is_written() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let (path, link) = (folder.path().join("r.html"), folder.path().join("l.html"));
-        std::fs::write(&path, "before").unwrap();
-        let full = |file: &mut File| {
-            file.write_all(b"half")?;
-            Err(ErrorKind::StorageFull.into())
-        };
-        assert_eq!(replace(&path, full).unwrap_err().kind(), ErrorKind::StorageFull);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        replace(&link, |file| file.write_all(b"after")).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "after");
-        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    }
+    section::report_of("Pellucid load", section::clock(), sections, notes)
 }

@@ -1,9 +1,11 @@
 //! A run as a section of a report.
 
 use pellucid_account::{ClockFacts, OperationAccount};
-use pellucid_clock::Clock;
-use pellucid_load::{Figures, Judgement, LoadResult, judge};
-use pellucid_report::{Chart, Form, Sample, Section, Series, Stretch, Unit, Verdict};
+use pellucid_clock::{Clock, WallTime};
+use pellucid_load::{Judgement, LoadResult};
+use pellucid_report::{
+    Chart, Form, Machine, Report, Sample, Section, Series, Stretch, Unit, Verdict, command_line,
+};
 
 /// The clock that the generator reads.
 pub(super) fn clock() -> ClockFacts {
@@ -13,7 +15,7 @@ pub(super) fn clock() -> ClockFacts {
 }
 
 /// The run over time.
-pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
+pub(super) fn timeline(result: &LoadResult) -> Vec<Stretch> {
     let stretches = result.course.timeline.iter().map(|interval| Stretch {
         begin_ns: interval.begin_ns,
         length_ns: interval.length_ns,
@@ -26,7 +28,7 @@ pub(crate) fn timeline(result: &LoadResult) -> Vec<Stretch> {
 }
 
 /// The section of a run.
-pub(super) fn of(
+pub(crate) fn of(
     result: &LoadResult,
     judgement: &Judgement,
     account: Option<&OperationAccount>,
@@ -67,8 +69,29 @@ pub(super) fn of(
         samples: samples.collect(),
         account: account.cloned(),
         timeline: timeline(result),
-        verdict: Some(verdict_of(judgement)),
+        verdict: Some(Verdict {
+            name: judgement.verdict.name().to_owned(),
+            meaning: judgement.verdict.meaning().to_owned(),
+            evidence: judgement.evidence.clone(),
+        }),
         charts,
+    }
+}
+
+/// A report of these sections, made now on this machine, whose runs read this clock.
+pub(crate) fn report_of(
+    title: &str,
+    clock: ClockFacts,
+    sections: Vec<Section>,
+    notes: Vec<String>,
+) -> Report {
+    Report {
+        title: title.to_owned(),
+        command: command_line(),
+        generated_unix_ms: WallTime::now().unix_ms(),
+        machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(clock)),
+        sections,
+        notes,
     }
 }
 
@@ -90,19 +113,6 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
         moments: Vec::new(),
         spans: Vec::new(),
     }]
-}
-
-/// The worth of a run.
-pub(crate) fn verdict(result: &LoadResult) -> Verdict {
-    verdict_of(&judge(&Figures::of(result)))
-}
-
-fn verdict_of(judgement: &Judgement) -> Verdict {
-    Verdict {
-        name: judgement.verdict.name().to_owned(),
-        meaning: judgement.verdict.meaning().to_owned(),
-        evidence: judgement.evidence.clone(),
-    }
 }
 
 /// A number of things with their name.

@@ -60,7 +60,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let all = rule.among(&task.connections).into_iter().map(|number| options_of(task, number));
     let all = all.collect::<Result<Vec<_>, _>>()?;
     let mut outcomes = Vec::new();
-    if !task.json {
+    if !task.output.json {
         outcomes.push(print_text(&head(task)));
     }
     let mut runs: Vec<Run> = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
             }
         }
         let Some(run) = runs.last() else { break };
-        if !task.json {
+        if !task.output.json {
             outcomes.push(print_text(&row(run)));
         }
         if run.result.stopped_early {
@@ -82,12 +82,12 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
         }
     }
     outcomes.extend(runs.iter().map(|run| check(task, run)));
-    outcomes.push(match task.json {
+    outcomes.push(match task.output.json {
         true => print_document(&document(task, &rule, &runs, &outcomes)),
         false => print_text(&(distributions(task, &runs) + &choice(task, &rule, &runs))),
     });
     if !runs.is_empty() {
-        outcomes.push(task.outputs.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
+        outcomes.push(task.output.files.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
     }
     outcomes.extend(runs.iter_mut().map(Run::call_done));
     Failure::all(outcomes)
@@ -103,7 +103,7 @@ fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
 /// The objectives are those of every run.
 fn check(task: &Task, run: &Run) -> Result<(), Failure> {
     let place = || format!("with {} connections", run.result.load.connections);
-    run.check(task.objectives.as_ref()).map_err(|failure| failure.at(&place()))
+    run.check(task.search.slo.as_ref()).map_err(|failure| failure.at(&place()))
 }
 
 fn points(runs: &[Run]) -> Vec<SweepPoint> {

@@ -50,34 +50,28 @@ impl Ways {
             return String::new();
         }
         let (watched, told) = (result.traces.watched, result.traces.told);
-        let mut text = format!("  {:<32}", "Way of a request (means)");
-        columns.iter().for_each(|(name, _)| text.push_str(&format!("{name:>14}")));
-        text.push('\n');
+        let row = |name: &str, ns: &dyn Fn(&Way) -> f64| {
+            let cells = columns.iter().map(|(_, way)| format!("{:>14}", time(ns(way) as u64)));
+            format!("    {name:<30}{}\n", cells.collect::<String>())
+        };
+        let heads = columns.iter().map(|(name, _)| format!("{name:>14}"));
+        let mut text =
+            format!("  {:<32}{}\n", "Way of a request (means)", heads.collect::<String>());
         for name in names(columns.iter().map(|(_, way)| *way)) {
-            text.push_str(&format!("    {name:<30}"));
-            for (_, way) in &columns {
-                text.push_str(&format!("{:>14}", time(step(way, &name).unwrap_or(0.0) as u64)));
-            }
-            text.push('\n');
+            text += &row(&name, &|way| step(way, &name).unwrap_or(0.0));
         }
-        text.push_str(&format!("    {:<30}", "all of it"));
-        columns.iter().for_each(|(_, way)| {
-            text.push_str(&format!("{:>14}", time(way.response_ns as u64)));
-        });
+        text += &row("all of it", &|way| way.response_ns);
         let is_placed = columns.iter().any(|(_, way)| way.placed > 0);
         if told > 0 && !is_placed {
             // Without a clock in common, nobody knows where in between the server's part lies.
-            text.push_str(&format!("\n    {:<30}", "server's part lies within ±"));
-            columns.iter().for_each(|(_, way)| {
-                text.push_str(&format!("{:>14}", time(way.placement_ns as u64)));
-            });
+            text += &row("server's part lies within ±", &|way| way.placement_ns);
         }
         let of_server = match (told, is_placed) {
             (0, _) => "the server told nothing of its part".to_owned(),
             (told, false) => format!("the server told its part of {told}"),
             (told, true) => format!("the server told its part of {told}, on the same clock"),
         };
-        text.push_str(&format!("\n    {watched} requests were watched; {of_server}.\n"));
+        text.push_str(&format!("    {watched} requests were watched; {of_server}.\n"));
         text
     }
 

@@ -26,32 +26,22 @@ const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
 const ENGINE_LOG_COLLECTED: Duration = Duration::from_secs(30);
 
 impl Settings {
-    /// The server's own defaults.
+    /// The server's own defaults. A setting that is not here has none.
     pub(crate) fn defaults() -> Settings {
         let options = ServerOptions::new(PathBuf::new());
         let limits = options.limits;
         let size = |bytes: usize| Some(Size(bytes as u64));
         Settings {
-            data: None,
             listen: Some(options.listen),
             socket_mode: Some(SocketMode(options.socket_mode)),
-            tls_cert: None,
-            tls_key: None,
             authentication: Some(AuthenticationKind::Auto),
-            jwt_secret_file: None,
             insecure_no_tls: Some(false),
             insecure_no_accounts: Some(false),
-            allowed_hosts: None,
-            allowed_origins: None,
-            cluster: None,
-            advertise: None,
-            cluster_secret_file: None,
             cluster_wait: Some(Span(WAIT_DEFAULT)),
             cluster_silence: Some(Span(WAIT_DEFAULT)),
             cluster_in_flight_max: Some(IN_FLIGHT_DEFAULT),
             engine: Some(EngineKind::Embedded),
             sync: Some(Sync::Os),
-            threads: None,
             accounting: Some(AccountingKind::Full),
             memory: Some(Size(options.embedded.memory_bytes)),
             keep_changes: Some(Size(options.embedded.kept_changes_bytes)),
@@ -64,14 +54,10 @@ impl Settings {
             compress_documents_from: size(options.documents.compressed_from_bytes),
             query_runtime_max: Some(Span(options.documents.query_runtime_max)),
             query_memory_max: size(options.documents.query_memory_max),
-            request_memory: None,
             queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
-            connections_per_address_max: None,
-            connections_of_loopback_max: None,
             requests_in_flight_max: Some(limits.requests_in_flight),
-            bodies_max: None,
             idle_timeout: Some(Span(limits.idle)),
             exchange_timeout: Some(Span(limits.exchange)),
             hand_over: Some(HandOverKind::Auto),
@@ -79,12 +65,9 @@ impl Settings {
             log_format: Some(LogFormat::Text),
             slow_request: Some(Span(options.slow_request)),
             show_keys: Some(options.show_keys),
-            otlp: None,
-            otlp_header: None,
             trace_share: Some(options.trace_share),
             profile_hertz: Some(options.profile_hertz),
             profile_bytes: Some(Size(pellucid_profile::SAMPLE_BYTES)),
-            engine_log: None,
             stop_timeout: Some(Span(limits.stop)),
             ..Settings::engine_defaults()
         }

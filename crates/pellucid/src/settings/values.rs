@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use pellucid_server::ListenAddress;
-use serde::de::{SeqAccess, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Defines a setting that is one of some words, and what each is to the server.
@@ -135,37 +135,27 @@ impl fmt::Display for SocketMode {
     }
 }
 
-/// Takes addresses from a file: one is a text there, and several are a list of texts.
-struct Addresses;
-
-impl<'de> Visitor<'de> for Addresses {
-    type Value = Option<Vec<ListenAddress>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an address as \"127.0.0.1:8080\" or a list of them")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(vec![text.parse().map_err(E::custom)?]))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut addresses = Vec::new();
-        while let Some(text) = list.next_element::<String>()? {
-            addresses.push(text.parse().map_err(serde::de::Error::custom)?);
-        }
-        if addresses.is_empty() {
-            return Err(serde::de::Error::custom("an empty list: name an address"));
-        }
-        Ok(Some(addresses))
-    }
+/// Addresses in a file: one is a text there, and several are a list of texts.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "an address as \"127.0.0.1:8080\" or a list of them")]
+enum Addresses {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// Reads the addresses to listen on.
 pub(crate) fn read_addresses<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<ListenAddress>>, D::Error> {
-    from.deserialize_any(Addresses)
+    let texts = match Addresses::deserialize(from)? {
+        Addresses::One(text) => vec![text],
+        Addresses::Several(texts) => texts,
+    };
+    if texts.is_empty() {
+        return Err(serde::de::Error::custom("an empty list: name an address"));
+    }
+    let addresses = texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom));
+    addresses.collect::<Result<_, _>>().map(Some)
 }
 
 /// Writes the addresses to listen on, if there are any.

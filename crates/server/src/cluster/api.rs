@@ -141,18 +141,8 @@ impl PeerApi {
             state: state.as_deref().unwrap_or_default(),
         });
         let AskedWrite { condition, lifetime_ms, acknowledgement } = write;
-        let ask = Ask {
-            id: 0,
-            kind,
-            acknowledgement,
-            condition,
-            lifetime_ms,
-            wait_ms: 0,
-            trace,
-            table: None,
-            key,
-            value,
-        };
+        let ask =
+            Ask { acknowledgement, condition, lifetime_ms, trace, key, value, ..Ask::plain(kind) };
         let Some(links) = &mut self.links else {
             let line = "this event loop has no links to peers";
             return Err(Failure::Refused(500, line.into()));

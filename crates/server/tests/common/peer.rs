@@ -57,18 +57,8 @@ pub(crate) fn hello(caller: Caller<'_>, key: &str) -> String {
 
 /// An ask as a peer makes it, with this number and no key yet.
 pub(crate) fn ask_of_peer(id: u64, kind: AskKind) -> Ask<'static> {
-    Ask {
-        id,
-        kind,
-        acknowledgement: Acknowledgement::Os,
-        condition: Condition::None,
-        lifetime_ms: None,
-        wait_ms: PATIENCE.as_millis() as u32,
-        trace: None,
-        table: None,
-        key: b"",
-        value: b"",
-    }
+    let wait_ms = PATIENCE.as_millis() as u32;
+    Ask { id, acknowledgement: Acknowledgement::Os, wait_ms, ..Ask::plain(kind) }
 }
 
 impl PeerEnd {

@@ -28,11 +28,9 @@ struct Published {
 
 #[derive(Deserialize)]
 struct Header {
-    id: String,
-    package: String,
-    date: String,
+    #[serde(flatten)]
+    facts: Advisory,
     withdrawn: Option<String>,
-    informational: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -100,12 +98,10 @@ fn published(folder: &Path) -> io::Result<Vec<Advisory>> {
 fn facts_in(text: &str) -> Result<Option<Advisory>, String> {
     let front = text.split_once(FENCES.0).and_then(|(_, rest)| rest.split_once(FENCES.1));
     let (front, _) = front.ok_or("there is no front matter")?;
-    let Published { advisory, versions } =
+    let Published { advisory: Header { facts, withdrawn }, versions } =
         toml::from_str(front).map_err(|error| error.message().to_owned())?;
-    let Header { id, package, date, withdrawn, informational } = advisory;
     let Versions { patched, unaffected } = versions;
-    let facts = Advisory { id, package, date, informational, patched, unaffected };
-    Ok(withdrawn.is_none().then_some(facts))
+    Ok(withdrawn.is_none().then_some(Advisory { patched, unaffected, ..facts }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The walk of a request in docs/architecture.md: every function stands in the file that is named
 //! beside it, and is called from a file of the walk before it.
 
+use super::words::has_word;
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -90,14 +91,6 @@ fn findings_in(tree: &Tree, walk: &[Step]) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// True if `word` stands in the line, and not as a part of a longer one.
-fn has_word(line: &str, word: &str) -> bool {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    line.match_indices(word).any(|(at, _)| {
-        !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
-    })
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 /// Whether `word` stands in `line` on its own, and not as a part of a longer one: `mktemp` wants
 /// more of the same letter than a note to oneself has.
-fn has_word(line: &str, word: &str) -> bool {
+pub(super) fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     line.match_indices(word).any(|(at, _)| {
         let begins = !line[..at].ends_with(part_of_word) || !word.starts_with(part_of_word);

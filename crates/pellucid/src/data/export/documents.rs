@@ -7,15 +7,14 @@ use serde_json::{Value, json};
 use super::super::RUNTIME_SECONDS;
 use super::super::csv::write_row;
 use super::super::json::{Member, members};
-use super::super::out::Out;
 use super::super::results::{Asked, BATCH_RESULTS};
 use super::columns::{Columns, MADE_ANEW, no_document};
 #[cfg(feature = "parquet")]
 use super::kinds::{KINDS, Kinds};
 #[cfg(feature = "parquet")]
 use super::table::Table;
+use super::written::Written;
 use crate::Failure;
-use crate::progress::Progress;
 use crate::remote::Remote;
 
 /// Appends a document, given as JSON, in the form of the export.
@@ -37,24 +36,18 @@ pub(super) struct Export<'a> {
 
 impl Export<'_> {
     /// Writes each document as a line of JSON, as the server wrote it.
-    pub(super) fn lines(&self, out: &mut Out, progress: &mut Progress) -> Result<(), Failure> {
-        self.walk(Vec::new(), out, progress, &mut write_line)
+    pub(super) fn lines(&self, to: &mut Written) -> Result<(), Failure> {
+        self.walk(to, &mut write_line)
     }
 
     /// Writes each document as a row of CSV with these attributes, or with all if none are named.
-    pub(super) fn rows(
-        &self,
-        attributes: &[String],
-        out: &mut Out,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
+    pub(super) fn rows(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
         let columns = match attributes {
             [] => Columns::all(self.names()?),
             some => Columns::some(some),
         };
-        let mut text = Vec::new();
-        write_row(columns.names(), &mut text);
-        self.walk(text, out, progress, &mut |document, text| {
+        write_row(columns.names(), &mut to.text);
+        self.walk(to, &mut |document, text| {
             write_row(&columns.cells(document)?, text);
             Ok(())
         })
@@ -63,12 +56,7 @@ impl Export<'_> {
     /// Writes each document as a row of Parquet with these attributes, or with all if none are
     /// named.
     #[cfg(feature = "parquet")]
-    pub(super) fn table(
-        &self,
-        attributes: &[String],
-        out: &mut Out,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
+    pub(super) fn parquet(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
         let mut kinds = Kinds::default();
         self.asked().results(&self.query(KINDS, false), &mut |results| {
             results.iter().try_for_each(|result| kinds.note(result))?;
@@ -79,30 +67,19 @@ impl Export<'_> {
             some => Columns::some(some),
         };
         let mut table = Table::new(columns, &kinds)?;
-        self.walk(Vec::new(), out, progress, &mut |document, text| table.add(document, text))?;
-        out.write(&table.end()?).map_err(Failure::work)?;
+        self.walk(to, &mut |document, text| table.add(document, text))?;
+        to.text.append(&mut table.end()?);
         Ok(())
     }
 
-    /// Writes the text, and then all documents as `add` does.
-    fn walk(
-        &self,
-        mut text: Vec<u8>,
-        out: &mut Out,
-        progress: &mut Progress,
-        add: &mut Add<'_>,
-    ) -> Result<(), Failure> {
-        let (mut count, mut bytes) = (0, 0);
+    /// Writes all documents as `add` does.
+    fn walk(&self, to: &mut Written, add: &mut Add<'_>) -> Result<(), Failure> {
         self.asked().results(&self.query(DOCUMENTS, true), &mut |documents| {
             for document in documents {
-                count += 1;
-                bytes += document.len() as u64;
-                add(document, &mut text)?;
+                to.count(document.len());
+                add(document, &mut to.text)?;
             }
-            progress.show(count, bytes);
-            let is_read = out.write(&text);
-            text.clear();
-            is_read.map_err(Failure::work)
+            to.flush().map_err(Failure::work)
         })
     }
 

@@ -1,51 +1,71 @@
 //! Entities as a file.
 
+#[cfg(feature = "parquet")]
+use pellucid_parquet::Writer;
+
+use super::super::csv::write_row;
 use super::super::entity::Entity;
-use super::super::out::Out;
 use super::super::range::{LEAST_KEY, lines_of_range};
 use super::super::table::TableArgument;
-use super::entity_form::EntityForm;
+use super::written::Written;
 use crate::Failure;
-use crate::progress::Progress;
 use crate::remote::{Remote, encoded};
+
+/// Appends an entity in the form of the export.
+type Add<'a> = dyn FnMut(Entity, &mut Vec<u8>) -> Result<(), String> + 'a;
 
 /// An export of all entities.
 pub(super) struct Export<'a> {
+    pub(super) remote: &'a Remote,
     pub(super) table: &'a TableArgument,
-    pub(super) form: EntityForm,
     pub(super) is_of_cluster: bool,
 }
 
 impl Export<'_> {
-    pub(super) fn run(
-        self,
-        remote: &Remote,
-        out: &mut Out,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
+    /// Writes each entity as a line of JSON.
+    pub(super) fn lines(&self, all_base64: bool, to: &mut Written) -> Result<(), Failure> {
+        self.walk(to, &mut |entity, text| {
+            entity.write_json(all_base64, text);
+            Ok(())
+        })
+    }
+
+    /// Writes each entity as a row of CSV.
+    pub(super) fn rows(&self, all_base64: bool, to: &mut Written) -> Result<(), Failure> {
+        write_row(&Entity::columns(all_base64), &mut to.text);
+        self.walk(to, &mut |entity, text| {
+            write_row(&entity.cells(all_base64)?, text);
+            Ok(())
+        })
+    }
+
+    /// Writes each entity as a row of Parquet, whose keys and values are texts if all are to be.
+    #[cfg(feature = "parquet")]
+    pub(super) fn parquet(&self, are_text: bool, to: &mut Written) -> Result<(), Failure> {
+        let mut writer = Writer::new(Entity::typed_columns(are_text))?;
+        self.walk(to, &mut |entity, text| {
+            writer.add(&entity.typed_cells(are_text)?)?;
+            text.append(&mut writer.take()?);
+            Ok(())
+        })?;
+        to.text.append(&mut writer.end()?);
+        Ok(())
+    }
+
+    /// Writes all entities as `add` does.
+    fn walk(&self, to: &mut Written, add: &mut Add<'_>) -> Result<(), Failure> {
         let mut path = format!("/v0/entities?start={}", encoded(LEAST_KEY));
         if self.is_of_cluster {
             path += "&cluster=true";
         }
         path += &self.table.parameter();
-        let (mut form, mut text) = (self.form, Vec::new());
-        form.begin(&mut text);
-        let (mut count, mut bytes) = (0, 0);
-        lines_of_range(remote, (&path, self.table), &mut |lines| {
+        lines_of_range(self.remote, (&path, self.table), &mut |lines| {
             for line in lines.split(|byte| *byte == b'\n') {
                 let entity = Entity::of_line(line)?;
-                count += 1;
-                bytes += entity.bytes();
-                form.add(entity, &mut text)?;
+                to.count(entity.bytes());
+                add(entity, &mut to.text)?;
             }
-            progress.show(count, bytes);
-            let is_read = out.write(&text);
-            text.clear();
-            is_read
-        })?;
-        // A table has its names even if it has no rows.
-        text.append(&mut form.end().map_err(Failure::work)?);
-        out.write(&text).map_err(Failure::work)?;
-        Ok(())
+            to.flush()
+        })
     }
 }

@@ -3,11 +3,11 @@
 mod columns;
 mod documents;
 mod entities;
-mod entity_form;
 #[cfg(feature = "parquet")]
 mod kinds;
 #[cfg(feature = "parquet")]
 mod table;
+mod written;
 
 use std::path::PathBuf;
 
@@ -15,12 +15,10 @@ use clap::Args;
 
 use super::DATABASE;
 use super::format::Format;
-use super::out::Out;
 use super::table::TableArgument;
 use crate::Failure;
-use crate::progress::Progress;
 use crate::remote::ServerAddress;
-use entity_form::EntityForm;
+use written::Written;
 
 /// Write all entities of a server, or all documents of a collection, to a file or standard output.
 ///
@@ -79,31 +77,37 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     if format == Format::Ndjson && !arguments.attributes.is_empty() {
         return Err(Failure::usage("--attributes are the columns of --format csv or parquet"));
     }
+    if format != Format::Parquet && arguments.text {
+        return Err(Failure::usage("--text is about the columns of --format parquet"));
+    }
+    if format == Format::Parquet && arguments.base64 {
+        return Err(Failure::usage("--base64 is for text: Parquet has bytes as they are"));
+    }
     let remote = server.remote(&[])?;
-    let mut out = output.as_deref().map_or_else(|| Ok(Out::standard()), Out::file)?;
-    let mut progress = Progress::on_terminal("exported".to_owned(), output.is_none());
-    match collection {
-        None => {
-            let export = entities::Export {
-                table: &arguments.table,
-                form: EntityForm::of(format, arguments.base64, arguments.text)?,
-                is_of_cluster: *cluster,
-            };
-            export.run(&remote, &mut out, &mut progress)?;
+    let mut written = Written::begin(output.as_deref())?;
+    let to = &mut written;
+    if let Some(collection) = collection {
+        let database = arguments.database.as_deref().unwrap_or(DATABASE);
+        let export = documents::Export { remote: &remote, database, collection };
+        match format {
+            Format::Ndjson => export.lines(to)?,
+            Format::Csv => export.rows(&arguments.attributes, to)?,
+            #[cfg(feature = "parquet")]
+            Format::Parquet => export.parquet(&arguments.attributes, to)?,
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => format.check()?,
         }
-        Some(collection) => {
-            let database = arguments.database.as_deref().unwrap_or(DATABASE);
-            let export = documents::Export { remote: &remote, database, collection };
-            match format {
-                Format::Ndjson => export.lines(&mut out, &mut progress)?,
-                Format::Csv => export.rows(&arguments.attributes, &mut out, &mut progress)?,
-                #[cfg(feature = "parquet")]
-                Format::Parquet => export.table(&arguments.attributes, &mut out, &mut progress)?,
-                #[cfg(not(feature = "parquet"))]
-                Format::Parquet => format.check()?,
-            }
+    } else {
+        let (table, is_of_cluster) = (&arguments.table, *cluster);
+        let export = entities::Export { remote: &remote, table, is_of_cluster };
+        match format {
+            Format::Ndjson => export.lines(arguments.base64, to)?,
+            Format::Csv => export.rows(arguments.base64, to)?,
+            #[cfg(feature = "parquet")]
+            Format::Parquet => export.parquet(arguments.text, to)?,
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => format.check()?,
         }
     }
-    drop(progress);
-    out.end()
+    written.end()
 }

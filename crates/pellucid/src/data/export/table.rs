@@ -27,7 +27,7 @@ impl Table {
             Column { name, kind, is_required: false }
         };
         let typed = columns.names().iter().zip(&kinds).map(column).collect();
-        let writer = Writer::new(typed).map_err(Failure::work)?;
+        let writer = Writer::new(typed)?;
         Ok(Table { columns, kinds, writer })
     }
 
@@ -41,8 +41,8 @@ impl Table {
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let cells: Vec<_> = values.iter().map(Value::cell).collect();
-        self.writer.add(&cells).map_err(Failure::work)?;
-        text.append(&mut self.writer.take().map_err(Failure::work)?);
+        self.writer.add(&cells)?;
+        text.append(&mut self.writer.take()?);
         Ok(())
     }
 

@@ -126,12 +126,8 @@ impl<'a> Documents<'a> {
         names: &[String],
         infers: bool,
     ) -> Documents<'a> {
-        let effect = match on_duplicate {
-            OnDuplicate::Error => "error",
-            OnDuplicate::Update => "update",
-            OnDuplicate::Replace => "replace",
-            OnDuplicate::Ignore => "ignore",
-        };
+        let effect = on_duplicate.to_possible_value().unwrap_or_default();
+        let effect = effect.get_name();
         let collection = encoded(place.collection);
         let mut parameters =
             format!("collection={collection}&type=documents&details=true&onDuplicate={effect}");

@@ -51,10 +51,10 @@ impl Entities {
         names: Option<&[String]>,
         (sync, is_cluster): (Option<Survives>, bool),
     ) -> Result<Entities, Failure> {
-        let columns = names.map(Columns::of).transpose().map_err(Failure::work)?;
+        let columns = names.map(Columns::of).transpose()?;
         let grant = table.grant("write");
         let nodes = is_cluster.then(|| nodes_of(&remote, &grant)).transpose()?;
-        let parameters = table.parameter() + Survives::parameter(sync);
+        let parameters = table.parameter() + &Survives::parameter(sync);
         Ok(Entities { remote, columns, parameters, grant, nodes, written: 0, expired: 0 })
     }
 

@@ -2,7 +2,6 @@
 
 mod documents;
 mod entities;
-mod input;
 mod lines;
 mod new_entity;
 #[cfg(feature = "parquet")]
@@ -10,7 +9,7 @@ mod parquet_rows;
 mod rows;
 mod target;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -23,7 +22,9 @@ use crate::progress::Progress;
 use crate::remote::ServerAddress;
 use documents::{Documents, Kind, OnDuplicate, Place};
 use entities::Entities;
-use input::Input;
+#[cfg(feature = "parquet")]
+use parquet_rows::ParquetRows;
+use rows::{Input, Rows};
 use target::{Refusal, Target};
 
 /// Rows that are written at once, unless said otherwise.
@@ -102,7 +103,7 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
         return Err(Failure::usage("--infer is about the cells of --format csv"));
     }
     let are_documents = arguments.collection.is_some();
-    let (rows, names) = Input::open(&arguments.file, format, are_documents, arguments.skip)?;
+    let (rows, names) = open(&arguments.file, format, are_documents, arguments.skip)?;
     let Some(collection) = &arguments.collection else {
         let names = (format != Format::Ndjson).then_some(&*names);
         let how = (arguments.sync, arguments.cluster);
@@ -112,6 +113,25 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let database = arguments.database.as_deref().unwrap_or(DATABASE);
     let place = Place { remote: &remote, database, collection };
     Import::new(arguments, rows, arguments.documents(place, &names)?).run()
+}
+
+/// The rows of a file behind `skipped_to` lines, which are to be documents or entities, and the
+/// names of their columns if they have any.
+#[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "lines are either"))]
+fn open(
+    file: &Path,
+    format: Format,
+    are_documents: bool,
+    skipped_to: u64,
+) -> Result<(Box<dyn Input>, Vec<String>), Failure> {
+    format.check()?;
+    #[cfg(feature = "parquet")]
+    if format == Format::Parquet {
+        let (rows, names) = ParquetRows::open(file, are_documents, skipped_to)?;
+        return Ok((Box::new(rows), names));
+    }
+    let (rows, names) = Rows::open(file, format, skipped_to)?;
+    Ok((Box::new(rows), names))
 }
 
 impl ImportArguments {
@@ -135,7 +155,7 @@ impl ImportArguments {
 
 /// An import under way.
 struct Import<T: Target> {
-    rows: Input,
+    rows: Box<dyn Input>,
     target: T,
     batch: Batch<T::Item>,
     rows_max: u64,
@@ -191,7 +211,7 @@ impl<I> Batch<I> {
 }
 
 impl<T: Target> Import<T> {
-    fn new(arguments: &ImportArguments, rows: Input, target: T) -> Import<T> {
+    fn new(arguments: &ImportArguments, rows: Box<dyn Input>, target: T) -> Import<T> {
         Import {
             batch: Batch::new(rows.unit(), arguments.skip),
             rows,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::entities::unreadable;
 use super::super::entity::{Bytes, EXPIRY_NAME};
 use super::lines::STANDARD_INPUT;
-use super::rows::{Content, Row};
+use super::rows::{Content, Input, Row};
 use crate::Failure;
 
 /// See the module.
@@ -64,20 +64,6 @@ impl ParquetRows {
         Ok((ParquetRows { reader, columns, line: Vec::new() }, names))
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.reader.bytes()
-    }
-
-    pub(super) fn next(&mut self) -> Result<Option<Row<'_>>, String> {
-        if !self.reader.advance()? {
-            return Ok(None);
-        }
-        let number = self.reader.number();
-        self.write_line().map_err(|what| format!("row {number}: {what}"))?;
-        let content = Content::Json(&self.line);
-        Ok(Some(Row { first_line: number, last_line: number, content }))
-    }
-
     fn write_line(&mut self) -> Result<(), String> {
         self.line.clear();
         self.line.push(b'{');
@@ -97,6 +83,26 @@ impl ParquetRows {
         }
         self.line.push(b'}');
         Ok(())
+    }
+}
+
+impl Input for ParquetRows {
+    fn unit(&self) -> &'static str {
+        "row"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.reader.bytes()
+    }
+
+    fn next(&mut self) -> Result<Option<Row<'_>>, String> {
+        if !self.reader.advance()? {
+            return Ok(None);
+        }
+        let number = self.reader.number();
+        self.write_line().map_err(|what| format!("row {number}: {what}"))?;
+        let content = Content::Json(&self.line);
+        Ok(Some(Row { first_line: number, last_line: number, content }))
     }
 }
 

@@ -11,6 +11,18 @@ use crate::Failure;
 /// The mark of UTF-8 that some programs begin files with.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// An input of any form, row after row.
+pub(super) trait Input {
+    /// The name of what rows are counted by.
+    fn unit(&self) -> &'static str;
+
+    /// Bytes that were read.
+    fn bytes(&self) -> u64;
+
+    /// The next row, or nothing behind the last. An error names its line.
+    fn next(&mut self) -> Result<Option<Row<'_>>, String>;
+}
+
 /// See the module.
 pub(super) struct Rows {
     lines: Lines,
@@ -59,25 +71,8 @@ impl Rows {
         }
         let form = Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
         let mut rows = Rows { lines, form, skipped_to: 0 };
-        let names = rows.names().map_err(Failure::work)?;
+        let names = rows.names()?;
         Ok((Rows { skipped_to, ..rows }, names))
-    }
-
-    /// Bytes that were read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.lines.bytes()
-    }
-
-    /// The next row, or nothing behind the last. An error names its line.
-    pub(super) fn next(&mut self) -> Result<Option<Row<'_>>, String> {
-        loop {
-            let Some(first_line) = self.advance()? else { return Ok(None) };
-            if first_line > self.skipped_to {
-                self.check_width().map_err(|what| format!("line {first_line}: {what}"))?;
-                let last_line = self.lines.number();
-                return Ok(Some(Row { first_line, last_line, content: self.content() }));
-            }
-        }
     }
 
     fn check_width(&self) -> Result<(), String> {
@@ -143,6 +138,27 @@ impl Rows {
             *width = Some(names.len());
         }
         Ok(names)
+    }
+}
+
+impl Input for Rows {
+    fn unit(&self) -> &'static str {
+        "line"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.lines.bytes()
+    }
+
+    fn next(&mut self) -> Result<Option<Row<'_>>, String> {
+        loop {
+            let Some(first_line) = self.advance()? else { return Ok(None) };
+            if first_line > self.skipped_to {
+                self.check_width().map_err(|what| format!("line {first_line}: {what}"))?;
+                let last_line = self.lines.number();
+                return Ok(Some(Row { first_line, last_line, content: self.content() }));
+            }
+        }
     }
 }
 

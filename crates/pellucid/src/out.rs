@@ -15,7 +15,7 @@ const PART_PREFIX: &str = ".pellucid-part-";
 const FILE_RIGHTS: u32 = 0o666;
 
 /// See the module. The reader of a pipe may have enough before the end: that is no failure.
-pub(super) struct Out {
+pub(crate) struct Out {
     to: To,
     name: String,
     is_closed: bool,
@@ -30,20 +30,20 @@ enum To {
 }
 
 impl Out {
-    pub(super) fn standard() -> Out {
+    pub(crate) fn standard() -> Out {
         let name = "standard output".to_owned();
         Out { to: To::Standard(stdout().lock()), name, is_closed: false }
     }
 
     /// A file, which is there once all of it is, and as it was if something fails.
-    pub(super) fn file(path: &Path) -> Result<Out, Failure> {
+    pub(crate) fn file(path: &Path) -> Result<Out, Failure> {
         let name = path.display().to_string();
         let opened = open(path).map_err(|error| Failure::work(unwritable(&name, &error)))?;
         Ok(Out { to: opened, name, is_closed: false })
     }
 
     /// Writes; false if nobody reads any more.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let written = match &mut self.to {
             To::Standard(out) => out.write_all(bytes),
             To::File(file, _) => file.write_all(bytes),
@@ -53,7 +53,7 @@ impl Out {
     }
 
     /// Writes for a reader who waits for it; false if nobody reads any more.
-    pub(super) fn write_now(&mut self, bytes: &[u8]) -> Result<bool, String> {
+    pub(crate) fn write_now(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let is_read = self.write(bytes)?;
         if let To::Standard(out) = &mut self.to {
             let flushed = out.flush();
@@ -63,10 +63,10 @@ impl Out {
     }
 
     /// Ends what is complete.
-    pub(super) fn end(mut self) -> Result<(), Failure> {
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
         if let To::Standard(out) = &mut self.to {
             let flushed = out.flush();
-            self.note(flushed).map_err(Failure::work)?;
+            self.note(flushed)?;
         }
         let Out { to: To::File(file, path), name, .. } = self else { return Ok(()) };
         let synced = file.as_file().sync_all();
@@ -121,6 +121,13 @@ mod tests {
         out.end().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"after");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let mut out = Out::file(&link).unwrap();
+        assert!(out.write(b"by a link").unwrap());
+        out.end().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"by a link");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let failure = Out::file(&folder.path().join("none/out")).err().unwrap();
         assert!(failure.text.contains("none/out"), "{}", failure.text);
     }
