@@ -28,12 +28,6 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The exit code with which a command should end after this error.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        1
-    }
-
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> LoadError {
         move |reason| LoadError::System { what, reason }
     }

@@ -319,15 +319,23 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_as_long_as_the_run_is_refused() {
+    fn options_that_make_no_sense_are_refused_with_the_reason() {
+        let stage = |rate_per_second| {
+            let duration = Duration::from_millis(1);
+            Stage { duration, rate_per_second, ramp: false, connections: None }
+        };
         let (warm_up, limit) = (Duration::from_secs(5), Limit::Duration(Duration::from_secs(5)));
-        let refused = LoadOptions { warm_up, limit, ..options() }.check().unwrap_err();
-        assert!(refused.to_string().contains("warm-up"), "{refused}");
-    }
-
-    #[test]
-    fn a_pipeline_under_a_rate_is_refused() {
-        let options = LoadOptions { pipeline_depth: 2, rate_per_second: Some(10), ..options() };
-        assert!(options.check().is_err());
+        let (both, mixed) = (vec![stage(Some(1))], vec![stage(Some(1)), stage(None)]);
+        let rate = Some(10);
+        for (refused, reason) in [
+            (LoadOptions { warm_up, limit, ..options() }, "warm-up"),
+            (LoadOptions { pipeline_depth: 2, rate_per_second: rate, ..options() }, "pipeline"),
+            (LoadOptions { stages: mixed, ..options() }, "every stage"),
+            (LoadOptions { arrivals: Arrivals::Poisson, ..options() }, "need a rate"),
+            (LoadOptions { rate_per_second: rate, stages: both, ..options() }, "a rate and stages"),
+        ] {
+            let Err(LoadError::Option(told)) = refused.check() else { panic!("{reason}") };
+            assert!(told.contains(reason), "{told}");
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! The notes of one thread on its requests while they run: no allocation, no lock, no division.
 
-use hdrhistogram::Histogram;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::connection::InFlight;
 use crate::error_counts::ErrorCounts;
-use crate::histograms::{add, time_histogram};
 use crate::loss::Loss;
 use crate::rates::RateNotes;
+use crate::result::OperationResult;
 use crate::samples::{Sample, Samples};
 use crate::silence::SilenceNotes;
 use crate::source::Acceptance;
@@ -18,15 +17,6 @@ use crate::traces::TraceNotes;
 use crate::watch::Watch;
 use pellucid_client::http::ServerTiming;
 
-/// The notes on one of several operations.
-#[derive(Debug)]
-pub(crate) struct OperationNotes {
-    pub(crate) requests: u64,
-    pub(crate) errors: u64,
-    pub(crate) response_time: Histogram<u64>,
-    pub(crate) service_time: Histogram<u64>,
-}
-
 /// The scope of a thread's notes.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
@@ -36,8 +26,8 @@ pub(crate) struct Scope {
     pub(crate) measures_batches: bool,
     /// The length of the run as far as it is known.
     pub(crate) expected_ns: u64,
-    /// Operations that are kept apart.
-    pub(crate) operations: usize,
+    /// The names of the operations that are kept apart.
+    pub(crate) operations: Vec<String>,
     /// Statuses from 400 on that are no errors.
     pub(crate) accepted_statuses: Vec<u16>,
 }
@@ -56,7 +46,7 @@ pub(crate) struct Recorder {
     pub(crate) samples: Samples,
     pub(crate) timeline: Timeline,
     interval_end: Ticks,
-    pub(crate) operations: Vec<OperationNotes>,
+    pub(crate) operations: Vec<OperationResult>,
     pub(crate) silence: SilenceNotes,
     pub(crate) throughput: ThroughputNotes,
     pub(crate) requests: u64,
@@ -67,25 +57,6 @@ pub(crate) struct Recorder {
     pub(crate) errors: ErrorCounts,
     pub(crate) sent_again: u64,
     pub(crate) first_error: Option<String>,
-}
-
-impl OperationNotes {
-    fn new() -> OperationNotes {
-        OperationNotes {
-            requests: 0,
-            errors: 0,
-            response_time: time_histogram(),
-            service_time: time_histogram(),
-        }
-    }
-
-    /// Takes in the notes of another thread on the same operation.
-    fn merge(&mut self, other: &OperationNotes) {
-        self.requests += other.requests;
-        self.errors += other.errors;
-        add(&mut self.response_time, &other.response_time);
-        add(&mut self.service_time, &other.service_time);
-    }
 }
 
 impl Recorder {
@@ -101,7 +72,7 @@ impl Recorder {
             samples: Samples::new(expected_ns),
             timeline: Timeline::new(expected_ns),
             interval_end: Ticks::default(),
-            operations: (0..scope.operations).map(|_| OperationNotes::new()).collect(),
+            operations: scope.operations.iter().map(|name| OperationResult::new(name)).collect(),
             silence: SilenceNotes::default(),
             throughput: ThroughputNotes::new(&clock, expected_ns),
             requests: 0,

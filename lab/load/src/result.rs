@@ -8,7 +8,7 @@ use pellucid_clock::WallTime;
 use crate::direct::DirectResult;
 use crate::error::LoadError;
 use crate::error_counts::ErrorCounts;
-use crate::histograms::add;
+use crate::histograms::{add, time_histogram};
 use crate::samples::Sample;
 use crate::schedule::Arrivals;
 use crate::script::{FinishedScript, Summary};
@@ -44,6 +44,27 @@ pub struct OperationResult {
     pub response_time: Histogram<u64>,
     /// From the actual send to the whole answer.
     pub service_time: Histogram<u64>,
+}
+
+impl OperationResult {
+    /// The figures of an operation of which nothing has happened yet.
+    pub(crate) fn new(name: &str) -> OperationResult {
+        OperationResult {
+            name: name.to_owned(),
+            requests: 0,
+            errors: 0,
+            response_time: time_histogram(),
+            service_time: time_histogram(),
+        }
+    }
+
+    /// Takes in the figures of another thread on the same operation.
+    pub(crate) fn merge(&mut self, other: &OperationResult) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        add(&mut self.response_time, &other.response_time);
+        add(&mut self.service_time, &other.service_time);
+    }
 }
 
 /// The load as it was offered.

@@ -14,8 +14,8 @@ use crate::maker::{Maker, Requests};
 use crate::options::{Limit, LoadOptions};
 use crate::pool::PoolPlan;
 use crate::progress::Progress;
-use crate::recorder::{OperationNotes, Recorder, Scope};
-use crate::result::{Course, LoadResult, OfferedLoad, OperationResult, ThreadResult};
+use crate::recorder::{Recorder, Scope};
+use crate::result::{Course, LoadResult, OfferedLoad, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
@@ -112,7 +112,8 @@ fn divide(
     };
     let profile = Arc::new(options.profile());
     let sources = options.sources.as_deref();
-    let operations = sources.map_or(0, |sources| sources.operations().len());
+    let operations = sources.map_or_else(Vec::new, |sources| sources.operations());
+    let operations = if operations.len() > 1 { operations } else { Vec::new() };
     let mut works = Vec::new();
     for (thread, mut thread_script) in thread_scripts.into_iter().enumerate() {
         let share = ThreadShare::of(thread, options.threads, quota);
@@ -163,7 +164,7 @@ fn divide(
                 apart: plan.is_some() || !options.keep_alive,
                 measures_batches: options.measures_batches,
                 expected_ns: duration.map_or(0, nanoseconds),
-                operations: if operations > 1 { operations } else { 0 },
+                operations: operations.clone(),
                 accepted_statuses: options.accepted_statuses.clone(),
             },
             watcher: Watcher::new(seed, asks, rate),
@@ -241,7 +242,6 @@ fn put_together(
     if !options.is_paced() && options.keep_alive {
         times.service = times.response.clone();
     }
-    let names = options.sources.as_deref().map_or_else(Vec::new, |sources| sources.operations());
     LoadResult {
         load: offered(options, measured.duration),
         started: measured.started,
@@ -264,7 +264,7 @@ fn put_together(
         },
         traces: recorder.traces.finish(),
         processor_waits,
-        operations: recorder.operations.into_iter().zip(names).map(result_of).collect(),
+        operations: recorder.operations,
         per_thread,
         stopped_early,
         failure,
@@ -288,15 +288,5 @@ fn offered(options: &LoadOptions, duration: Duration) -> OfferedLoad {
         offered_per_second: paced.then_some(mean),
         arrivals: options.arrivals,
         pacer: options.pacer,
-    }
-}
-
-fn result_of((notes, name): (OperationNotes, String)) -> OperationResult {
-    OperationResult {
-        name,
-        requests: notes.requests,
-        errors: notes.errors,
-        response_time: notes.response_time,
-        service_time: notes.service_time,
     }
 }

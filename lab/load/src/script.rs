@@ -13,7 +13,6 @@
 
 mod address;
 mod call;
-mod checked;
 mod count;
 mod state;
 mod statistics;

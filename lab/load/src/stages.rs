@@ -2,15 +2,23 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::units::deserialize_duration;
+
 /// A stretch of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stage {
     /// Its length.
+    #[serde(deserialize_with = "deserialize_duration")]
     pub duration: Duration,
     /// Requests per second over all connections; with none, it is a closed loop.
+    #[serde(rename = "rate")]
     pub rate_per_second: Option<u64>,
     /// True if rate and connections rise or fall evenly from those of the stage before, instead of
     /// being held from its beginning. Before the first stage both are 0.
+    #[serde(default)]
     pub ramp: bool,
     /// Connections in use, at most those of the run; with none, all of them.
     pub connections: Option<usize>,
@@ -67,16 +75,9 @@ impl Profile {
 
     /// A rate that is held for as long as the run lasts.
     pub(crate) fn constant(rate_per_second: u64, connections: usize) -> Profile {
-        let segment = Segment {
-            begin_ns: 0.0,
-            length_ns: f64::INFINITY,
-            rate_from: rate_per_second as f64,
-            rate_to: rate_per_second as f64,
-            count_before: 0.0,
-            connections_from: connections as f64,
-            connections_to: connections as f64,
-        };
-        Profile { segments: vec![segment] }
+        let (duration, rate) = (Duration::MAX, Some(rate_per_second));
+        let stage = Stage { duration, rate_per_second: rate, ramp: false, connections: None };
+        Profile::new(&[stage], connections)
     }
 
     /// The time at which `count` requests are meant to have started, in nanoseconds since the start

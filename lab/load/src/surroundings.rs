@@ -21,7 +21,8 @@ const GENERATOR: &str = "load-";
 #[derive(Default)]
 pub(crate) struct Surroundings {
     server: Option<Server>,
-    processors: Option<Processors>,
+    /// The use of all processors at the start of the run.
+    processors: Option<Use>,
 }
 
 /// A server on this machine, from outside.
@@ -31,11 +32,7 @@ struct Server {
     waits: Waits,
 }
 
-/// The use of all processors at the start of a run, in the kernel's ticks.
-struct Processors {
-    before: Use,
-}
-
+/// The use of all processors so far, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Use {
     all: u64,
@@ -65,7 +62,7 @@ impl Surroundings {
 
     /// Begins with the run.
     pub(crate) fn begin(&mut self) {
-        self.processors = self.used().map(|before| Processors { before });
+        self.processors = self.used();
         if let Some(server) = &mut self.server {
             server.look(0);
             server.waits = Waits::default();
@@ -81,7 +78,7 @@ impl Surroundings {
 
     /// The share of all processors that went to others.
     pub(crate) fn others_share(&self) -> Option<f64> {
-        let (before, after) = (self.processors.as_ref()?.before, self.used()?);
+        let (before, after) = (self.processors?, self.used()?);
         let since = |of: fn(&Use) -> u64| of(&after).saturating_sub(of(&before)) as f64;
         let others = since(|used| used.processes) - since(|used| used.own);
         Some((others / since(|used| used.all).max(1.0)).max(0.0))

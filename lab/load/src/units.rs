@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::de::{Deserialize, Deserializer, Error};
+
 use crate::error::LoadError;
 
 /// A larger unit is used from this share of it on, as wrk does: 0.85 s is printed, 840 ms is too.
@@ -40,6 +42,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, LoadError> {
     let wrong =
         || LoadError::Option(format!("'{text}' is not a time such as 20s, 2m, 1h or 500ms"));
     pellucid_clock::parse_duration(text).ok_or_else(wrong)
+}
+
+/// A duration in a file, as [`parse_duration`] reads it.
+pub(crate) fn deserialize_duration<'de, D>(deserializer: D) -> Result<Duration, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    parse_duration(&String::deserialize(deserializer)?).map_err(Error::custom)
 }
 
 fn split_unit(text: &str) -> Option<(&str, &str)> {

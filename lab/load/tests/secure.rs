@@ -11,11 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Response;
-use pellucid_load::{
-    Limit, LoadError, LoadOptions, RequestSource, ScriptOptions, Target, ThreadShare, run,
-};
+use pellucid_load::{Limit, LoadError, LoadOptions, ScriptOptions, Target, run};
 use secure::{Manner, Reply, SecureServer, reply};
-use support::{Server, load, ok};
+use support::{Server, load, made_by, ok};
 
 fn failure(options: &LoadOptions) -> String {
     match run(options, &mut |_| {}) {
@@ -109,16 +107,6 @@ fn http2_is_agreed_on_and_carries_many_requests_at_once() {
     assert_eq!(result.load.protocol, "HTTP/2");
 }
 
-struct Large;
-
-impl RequestSource for Large {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        let head = "PUT /big HTTP/1.1\r\nHost: h\r\nX-Case: Yes\r\nContent-Length: 1000000\r\n\r\n";
-        out.extend_from_slice(head.as_bytes());
-        out.resize(out.len() + 1_000_000, b'x');
-    }
-}
-
 #[test]
 fn large_requests_and_answers_go_through_the_windows() {
     let seen = Arc::new(AtomicUsize::new(0));
@@ -133,8 +121,11 @@ fn large_requests_and_answers_go_through_the_windows() {
     let mut options = server.options();
     options.http2_streams = Some(3);
     options.limit = Limit::Requests(12);
-    options.sources =
-        Some(Arc::new(|_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Large) }));
+    options.sources = made_by(|out| {
+        let head = "PUT /big HTTP/1.1\r\nHost: h\r\nX-Case: Yes\r\nContent-Length: 1000000\r\n\r\n";
+        out.extend_from_slice(head.as_bytes());
+        out.resize(out.len() + 1_000_000, b'x');
+    });
     let result = load(&options);
     assert_eq!((result.requests, result.errors.all()), (12, 0), "{:?}", result.first_error);
     assert_eq!(seen.load(Ordering::SeqCst), 12);

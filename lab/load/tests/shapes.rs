@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{Arrivals, Limit, LoadError, LoadOptions, Stage, Workload};
+use pellucid_load::{Arrivals, Limit, LoadOptions, Stage, Workload};
 use support::{Server, against, answer, load, ok, opened};
 
 fn stage(ms: u64, rate: Option<u64>, ramp: bool, connections: Option<usize>) -> Stage {
@@ -104,25 +104,6 @@ fn poisson_arrivals_keep_the_rate() {
     };
     let result = load(&options);
     assert!(result.requests.abs_diff(10_000) < 400, "{}", result.requests);
-}
-
-#[test]
-fn shapes_that_contradict_each_other_are_refused() {
-    let server = Server::start(|_| ok());
-    let refused = |options: LoadOptions| match options.check() {
-        Err(LoadError::Option(text)) => text,
-        other => panic!("{other:?}"),
-    };
-    let mixed = vec![stage(1, Some(1), false, None), stage(1, None, false, None)];
-    assert!(refused(LoadOptions { stages: mixed, ..server.options() }).contains("every stage"));
-    let poisson = LoadOptions { arrivals: Arrivals::Poisson, ..server.options() };
-    assert!(refused(poisson).contains("rate"));
-    let both = LoadOptions {
-        rate_per_second: Some(1),
-        stages: vec![stage(1, Some(1), false, None)],
-        ..server.options()
-    };
-    assert!(refused(both).contains("stages"));
 }
 
 #[test]

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_load::simulation::{HttpServer, Reply as Whole, Simulation};
-use pellucid_load::{Limit, LoadOptions, RequestSource, ThreadShare};
+use pellucid_load::{Limit, LoadOptions};
 use secure::{Manner, Reply, reply};
 use streams::{Http2Server, Leaving};
-use support::{load, opened, simulated};
+use support::{load, numbered, opened, simulated};
 
 const MS: u64 = 1_000_000;
 
@@ -87,23 +87,6 @@ fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
     assert!((1_880..=1_900).contains(&result.requests), "{}", result.requests);
 }
 
-/// Each request has a number of its own, so that one that is lost or sent twice is missed.
-struct Numbered(u64);
-
-impl RequestSource for Numbered {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        let (number, body) = (self.0, self.0.to_string());
-        let head = format!("PUT /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
-        out.extend_from_slice(format!("{head}\r\n\r\n{body}").as_bytes());
-        self.0 += 1;
-    }
-}
-
-fn numbered(options: LoadOptions) -> LoadOptions {
-    let sources = |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Numbered(0)) };
-    LoadOptions { sources: Some(Arc::new(sources)), ..options }
-}
-
 #[test]
 fn a_connection_that_is_ended_in_order_loses_nothing() {
     let manner = Manner { requests_per_connection: Some(10), ..Manner::default() };
@@ -114,7 +97,7 @@ fn a_connection_that_is_ended_in_order_loses_nothing() {
         log.lock().unwrap().push(request.uri().path().to_owned());
         after(1)
     });
-    let options = numbered(options(&Simulation::new(server), 8));
+    let options = LoadOptions { sources: numbered(), ..options(&Simulation::new(server), 8) };
     let result = load(&LoadOptions { limit: Limit::Requests(200), ..options.clone() });
     assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
     assert!(opened(&options) >= 10, "{}", opened(&options));
@@ -133,7 +116,7 @@ fn requests_that_a_goaway_leaves_out_are_sent_again() {
         let simulation = Simulation::new(Leaving::after(5));
         let mut options = options(&simulation, 8);
         if of_a_source {
-            options = numbered(options);
+            options.sources = numbered();
         }
         let result = load(&LoadOptions { limit: Limit::Requests(100), ..options });
         let counted = (result.requests, result.unanswered, result.errors.all());

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pellucid_load::{Limit, LoadOptions, LoadResult, ScriptOptions, Target, run};
-use support::{Answer, Request, Server, answer, ok};
+use support::{Request, Server, answer, ok};
 
 /// Runs a script against the server with so many threads and requests, up to and with its `done`.
 fn run_script(
@@ -31,7 +31,7 @@ fn run_script(
     result
 }
 
-fn created(_: &Request) -> Answer {
+fn created(_: &Request) -> Vec<u8> {
     answer(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 }
 

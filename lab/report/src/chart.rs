@@ -155,6 +155,11 @@ impl Series {
         Series { name: name.into(), values }
     }
 
+    /// The value at a place that can be drawn: none that is missing, below zero or no number.
+    pub(crate) fn drawn(&self, at: usize) -> Option<f64> {
+        self.values.get(at).copied().flatten().filter(|value| value.is_finite() && *value >= 0.0)
+    }
+
     /// The sum of what is there.
     #[must_use]
     pub fn sum(&self) -> f64 {

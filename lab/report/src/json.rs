@@ -23,37 +23,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Chart;
 use crate::html::JITTER_POINTS_MAX;
-use crate::machine::Machine;
-use crate::model::{Report, Section, Verdict};
+use crate::model::{Report, Section, Stretch, Verdict};
 use crate::quantiles::NAMED_QUANTILES;
 use crate::text::sentence;
 use crate::thin::thin_out;
 
-/// The name of the schema of [`ReportDocument`].
+/// The name of the schema of a report as JSON.
 pub const SCHEMA: &str = "pellucid.report.v1";
 
 /// A whole report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReportDocument {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// The program of the run.
-    pub title: String,
-    /// The exact command line that repeats the run.
-    pub command: String,
-    /// The time at which the report was made, in milliseconds since 1970 (UTC).
-    pub generated_unix_ms: u64,
-    /// The machine that the figures hold for.
-    pub machine: Machine,
-    /// The notes for judging the figures.
-    pub notes: Vec<String>,
-    /// One per load.
-    pub sections: Vec<SectionDocument>,
+#[derive(Serialize)]
+struct ReportDocument<'report> {
+    schema: &'static str,
+    #[serde(flatten)]
+    report: &'report Report,
+    sections: Vec<SectionDocument<'report>>,
 }
 
 /// One load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SectionDocument {
+#[derive(Clone, Debug, Serialize)]
+pub struct SectionDocument<'report> {
     /// Short name.
     pub name: String,
     /// The composition of the load.
@@ -83,29 +72,19 @@ pub struct SectionDocument {
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
     /// The worth of the figures.
-    #[serde(default)]
     pub verdict: Option<Verdict>,
     /// The load over time.
-    #[serde(default)]
-    pub timeline: Vec<StretchDocument>,
+    pub timeline: Vec<StretchDocument<'report>>,
     /// Whatever else is shown.
-    #[serde(default)]
     pub charts: Vec<Chart>,
 }
 
 /// A stretch of a load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StretchDocument {
-    /// The time at which it begins, since the start of the load.
-    pub begin_ns: u64,
-    /// Its length.
-    pub length_ns: u64,
-    /// Requests that were answered within it.
-    pub answered: u64,
-    /// Errors of all kinds within it.
-    pub errors: u64,
-    /// Requests that were due and not sent at its end.
-    pub backlog: u64,
+#[derive(Clone, Debug, Serialize)]
+pub struct StretchDocument<'report> {
+    /// Its time and its counts.
+    #[serde(flatten)]
+    pub stretch: &'report Stretch,
     /// The histogram of its response times, as in [`HistogramDocument::hdr_v2_base64`].
     pub response_time_hdr_v2_base64: Option<String>,
 }
@@ -129,7 +108,7 @@ pub fn decoded(text: &str) -> Result<Histogram<u64>, String> {
 }
 
 /// Errors of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorCount {
     /// The kind of error.
     pub kind: String,
@@ -171,27 +150,12 @@ pub struct Percentile {
 /// # Errors
 /// What serde_json says; a report holds nothing that cannot be written, so none is expected.
 pub fn json(report: &Report) -> serde_json::Result<String> {
-    serde_json::to_string(&ReportDocument::of(report))
+    let sections = report.sections.iter().map(SectionDocument::of).collect();
+    serde_json::to_string(&ReportDocument { schema: SCHEMA, report, sections })
 }
 
-impl ReportDocument {
-    /// The document of a report.
-    #[must_use]
-    pub fn of(report: &Report) -> ReportDocument {
-        ReportDocument {
-            schema: SCHEMA.to_owned(),
-            title: report.title.clone(),
-            command: report.command.clone(),
-            generated_unix_ms: report.generated_unix_ms,
-            machine: report.machine.clone(),
-            notes: report.notes.clone(),
-            sections: report.sections.iter().map(SectionDocument::of).collect(),
-        }
-    }
-}
-
-impl SectionDocument {
-    fn of(section: &Section) -> SectionDocument {
+impl SectionDocument<'_> {
+    fn of(section: &Section) -> SectionDocument<'_> {
         let account = section.account.as_ref();
         let errors = section.errors.iter();
         let samples = thin_out(&section.samples, JITTER_POINTS_MAX);
@@ -221,11 +185,7 @@ impl SectionDocument {
                 .timeline
                 .iter()
                 .map(|stretch| StretchDocument {
-                    begin_ns: stretch.begin_ns,
-                    length_ns: stretch.length_ns,
-                    answered: stretch.answered,
-                    errors: stretch.errors,
-                    backlog: stretch.backlog,
+                    stretch,
                     response_time_hdr_v2_base64: encoded(&stretch.histogram()),
                 })
                 .collect(),
@@ -257,9 +217,11 @@ mod tests {
     use std::time::Duration;
 
     use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+    use serde_json::{Value, json};
 
-    use super::*;
+    use super::{json as written, *};
     use crate::example::account;
+    use crate::machine::Machine;
     use crate::model::Sample;
 
     fn histogram() -> Histogram<u64> {
@@ -302,18 +264,27 @@ mod tests {
 
     #[test]
     fn a_report_is_read_back_as_it_was_written() {
-        let text = json(&report()).unwrap();
-        let back: ReportDocument = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.schema, "pellucid.report.v1");
-        let section = &back.sections[0];
-        assert_eq!(section.rate_per_second, 400.0);
-        assert_eq!(section.errors[0].count, 2);
-        assert_eq!(section.samples, [[1, 2, 3]]);
-        assert_eq!(section.account.as_ref(), Some(&account()));
-        assert_eq!(section.send_lateness.as_ref().unwrap().percentiles, []);
-        let p99 = section.response_time.percentiles[4];
+        let text = written(&report()).unwrap();
+        assert!(
+            text.starts_with(r#"{"schema":"pellucid.report.v1","title":"A \"run\"","command":"#)
+        );
+        let back: Value = serde_json::from_str(&text).unwrap();
+        let section = &back["sections"][0];
+        assert_eq!(section["rate_per_second"], 400.0);
+        assert_eq!(section["errors"], json!([{ "kind": "timeout", "count": 2 }]));
+        assert_eq!(section["samples"], json!([[1, 2, 3]]));
+        let back: OperationAccount = serde_json::from_value(section["account"].clone()).unwrap();
+        assert_eq!(back, account());
+        let histogram = |name: &str| -> HistogramDocument {
+            serde_json::from_value(section[name].clone()).unwrap()
+        };
+        assert_eq!(histogram("send_lateness").percentiles, []);
+        let p99 = histogram("response_time").percentiles[4];
         assert_eq!((p99.percentile, p99.value_ns), (99.0, 990_207));
-        assert!(section.finding.as_ref().unwrap().starts_with("A typical GET took 20.0 µs"));
+        assert!(section["finding"].as_str().unwrap().starts_with("A typical GET took 20.0 µs"));
+        let stretch = &section["timeline"][0];
+        let times = decoded(stretch["response_time_hdr_v2_base64"].as_str().unwrap()).unwrap();
+        assert_eq!((stretch["answered"].as_u64(), times.len(), times.max()), (Some(1), 1, 5));
     }
 
     /// The interval log of HdrHistogram itself has the same text for the same histogram.

@@ -11,7 +11,7 @@ use crate::chart::Chart;
 use crate::machine::Machine;
 
 /// A whole report: one run on one machine, with a section for each load that was put on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The program of the run, such as `Pellucid demo`.
     pub title: String,
@@ -22,6 +22,7 @@ pub struct Report {
     /// The machine that the figures hold for.
     pub machine: Machine,
     /// One section per load, in the order in which they ran.
+    #[serde(skip)]
     pub sections: Vec<Section>,
     /// Whatever the reader must know to judge the figures, one plain sentence each.
     pub notes: Vec<String>,
@@ -63,7 +64,7 @@ pub struct Section {
 }
 
 /// A stretch of a load.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stretch {
     /// The time at which it begins, since the start of the load.
     pub begin_ns: u64,
@@ -76,6 +77,7 @@ pub struct Stretch {
     /// Requests that were due and not sent at its end.
     pub backlog: u64,
     /// Response times in nanoseconds, ascending, with their counts.
+    #[serde(skip)]
     pub response_times: Vec<(u64, u64)>,
 }
 

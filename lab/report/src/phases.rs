@@ -2,11 +2,13 @@
 
 use pellucid_account::{Distribution, OperationAccount};
 
+use crate::units::{microseconds, percent_column};
+
 /// The name of a column and how its value in nanoseconds is found.
-pub(crate) type Column = (&'static str, fn(&Distribution) -> f64);
+type Column = (&'static str, fn(&Distribution) -> f64);
 
 /// The columns of a phase table after the name and the share: what each is called, and its value.
-pub(crate) const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 10] = [
     ("min", |d| d.min_ns as f64),
     ("q1", |d| d.q1_ns as f64),
     ("median", |d| d.p50_ns as f64),
@@ -20,20 +22,35 @@ pub(crate) const COLUMNS: [Column; 10] = [
 ];
 
 /// A row of a phase table.
-#[derive(Debug)]
-pub(crate) struct Row<'account> {
-    pub(crate) name: &'account str,
-    pub(crate) distribution: &'account Distribution,
+struct Row<'account> {
+    name: &'account str,
+    distribution: &'account Distribution,
     /// True if it is part of the phase above it.
-    pub(crate) is_part: bool,
+    is_part: bool,
     /// True if it precedes the total.
-    pub(crate) is_before_total: bool,
+    is_before_total: bool,
     /// Of the mean total, 0 to 1; `None` for what is not within it.
-    pub(crate) share_of_mean: Option<f64>,
+    share_of_mean: Option<f64>,
 }
 
-/// The rows of a phase table: the phases in their order with their parts, then the total.
-pub(crate) fn rows(account: &OperationAccount) -> Vec<Row<'_>> {
+/// The words of a phase table: its header, the phases in their order with their parts indented, and
+/// the total. What precedes that has a `mark`.
+pub(crate) fn table(account: &OperationAccount, mark: &str) -> Vec<Vec<String>> {
+    let mut header = vec!["phase".to_owned()];
+    header.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
+    header.push("% of mean".to_owned());
+    let words_of = |row: Row<'_>| {
+        let indent = if row.is_part { "  " } else { "" };
+        let mark = if row.is_before_total && !row.is_part { mark } else { "" };
+        let mut words = vec![format!("{indent}{}{mark}", row.name)];
+        words.extend(COLUMNS.iter().map(|(_, value)| microseconds(value(row.distribution))));
+        words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
+        words
+    };
+    [header].into_iter().chain(rows(account).into_iter().map(words_of)).collect()
+}
+
+fn rows(account: &OperationAccount) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     for phase in &account.phases {
         let is_before_total = phase.name == "receive";

@@ -5,26 +5,23 @@ use std::time::Duration;
 
 use mlua::Lua;
 
-use super::checked::Checked;
 use pellucid_client::http::Address;
 
 /// The time for which `wrk.connect` waits for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All addresses of a host, as text.
+/// All addresses of a host, as text, or why there are none.
 pub(super) fn lookup(
     _: &Lua,
     (host, service): (String, String),
-) -> mlua::Result<Checked<Vec<String>>> {
+) -> mlua::Result<Result<Vec<String>, String>> {
     let Some(port) = port_of(&service) else {
-        return Ok(Checked::problem(format!(
-            "unable to resolve {host}:{service}: unknown service"
-        )));
+        return Ok(Err(format!("unable to resolve {host}:{service}: unknown service")));
     };
-    Ok(match (host.as_str(), port).to_socket_addrs() {
-        Ok(addresses) => Checked::value(addresses.map(|address| address.to_string()).collect()),
-        Err(reason) => Checked::problem(format!("unable to resolve {host}:{service}: {reason}")),
-    })
+    let addresses = (host.as_str(), port).to_socket_addrs();
+    Ok(addresses
+        .map(|addresses| addresses.map(|address| address.to_string()).collect())
+        .map_err(|reason| format!("unable to resolve {host}:{service}: {reason}")))
 }
 
 fn port_of(service: &str) -> Option<u16> {

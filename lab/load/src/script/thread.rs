@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError};
 use mlua::{Lua, Table, Value};
 use pellucid_thread::{Mutex, MutexGuard};
 
-use super::checked::Checked;
 use super::state::internal;
 use super::transfer;
 use crate::control::ThreadControl;
@@ -62,14 +61,15 @@ pub(super) fn other_thread(lua: &Lua, slot: &Arc<ThreadSlot>) -> mlua::Result<Va
     let reach = shared_functions(lua, &slot.shared)?;
     let (to_get, to_set) = (Arc::clone(slot), Arc::clone(slot));
     let get = move |lua: &Lua, name: String| {
-        let Some(other) = to_get.lua() else { return Ok(Checked::problem(RUNNING.to_owned())) };
-        let value = other.globals().raw_get(name)?;
-        transfer::copy(&value, lua)
+        let Some(other) = to_get.lua() else { return Ok(Err(RUNNING.to_owned())) };
+        transfer::copy(&other.globals().raw_get(name)?, lua)
     };
     let set = move |_: &Lua, (name, value): (String, Value)| {
-        let Some(other) = to_set.lua() else { return Ok(Checked::problem(RUNNING.to_owned())) };
-        let copied = transfer::copy(&value, &other)?;
-        copied.and_then(|value| other.globals().raw_set(name, value).map(|()| Value::Nil))
+        let Some(other) = to_set.lua() else { return Ok(Err(RUNNING.to_owned())) };
+        Ok(match transfer::copy(&value, &other)? {
+            Ok(value) => Ok(other.globals().raw_set(name, value)?),
+            Err(text) => Err(text),
+        })
     };
     reach.set("get", lua.create_function(get)?)?;
     reach.set("set", lua.create_function(set)?)?;

@@ -8,15 +8,12 @@ const MS: u64 = 1_000_000;
 fn held() -> Figures {
     Figures {
         offered_per_second: Some(10_000.0),
-        rate_varies: false,
         answered_per_second: 9_999.0,
         requests: 99_990,
         unanswered: 10,
         connections: 64,
         backlog: vec![0; 100],
         interval_ns: 100 * MS,
-        errors: ErrorCounts::default(),
-        errors_at_end: 0,
         response_mean_ns: 200_000.0,
         response_p99_ns: 600_000,
         response_p99_at_least_ns: 600_000,
@@ -26,7 +23,7 @@ fn held() -> Figures {
         generator_p99_ns: 12_000,
         cpu_share: 0.2,
         silence: Silence { end_ns: 5_000 * MS, length_ns: 2 * MS, at_end_ns: 0 },
-        processor_waits: ProcessorWaits::default(),
+        ..Figures::default()
     }
 }
 

@@ -5,7 +5,6 @@
 //! value still knows its place in the text.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use super::check::Check;
@@ -15,9 +14,7 @@ use super::place::{Mistake, Place};
 use super::settings::Settings;
 use super::template::Template;
 use super::value::{VALUE_BYTES_MAX, Values};
-use crate::schedule::Arrivals;
 use crate::stages::Stage;
-use crate::units::parse_duration;
 use pellucid_client::http::Header;
 
 /// The highest weight of an operation.
@@ -29,30 +26,20 @@ const METHODS: &str = "a method is GET, HEAD, PUT, POST, DELETE, PATCH or OPTION
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
+    /// The settings of the run itself.
     #[serde(default)]
-    load: LoadTable,
+    pub(super) load: Settings,
     keys: Option<Spanned<KeysTable>>,
     #[serde(default)]
     headers: toml::Table,
+    /// The seed of what is drawn.
     #[serde(default)]
-    seed: u64,
+    pub(super) seed: u64,
+    /// Rate and connections over time.
     #[serde(default)]
-    stage: Vec<Spanned<StageTable>>,
+    pub(super) stage: Vec<Stage>,
     #[serde(default)]
     operation: Vec<Spanned<OperationTable>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadTable {
-    connections: Option<usize>,
-    threads: Option<usize>,
-    rate: Option<u64>,
-    arrivals: Option<Arrivals>,
-    duration: Option<Spanned<String>>,
-    warm_up: Option<Spanned<String>>,
-    timeout: Option<Spanned<String>>,
-    keep_alive: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -70,16 +57,6 @@ enum DistributionName {
     Uniform,
     Zipf,
     Sequential,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StageTable {
-    duration: Spanned<String>,
-    rate: Option<u64>,
-    #[serde(default)]
-    ramp: bool,
-    connections: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,9 +105,12 @@ enum Status {
 }
 
 impl Document {
-    /// Reads the text.
+    /// Reads the text, and tells mistakes with their line.
     pub(super) fn parse(place: &Place<'_>) -> Result<Document, Mistake> {
-        let document: Document = read(place)?;
+        let document: Document = toml::from_str(place.text).map_err(|error| {
+            let line = error.span().map_or(1, |span| place.line(&span));
+            (line, error.message().replace('\n', " "))
+        })?;
         if document.operation.is_empty() {
             let text =
                 "the file describes no work: it needs at least one [[operation]] with a path";
@@ -157,55 +137,6 @@ impl Document {
         }
         Ok(operations)
     }
-
-    /// Rate and connections over time.
-    pub(super) fn stages(&self, place: &Place<'_>) -> Result<Vec<Stage>, Mistake> {
-        self.stage.iter().map(|stage| stage_of(place, stage)).collect()
-    }
-
-    /// The settings of the run itself.
-    pub(super) fn settings(&self, place: &Place<'_>) -> Result<Settings, Mistake> {
-        let time = |text: &Option<Spanned<String>>| {
-            text.as_ref().map(|text| duration_of(place, text)).transpose()
-        };
-        Ok(Settings {
-            connections: self.load.connections,
-            threads: self.load.threads,
-            rate_per_second: self.load.rate,
-            arrivals: self.load.arrivals,
-            duration: time(&self.load.duration)?,
-            warm_up: time(&self.load.warm_up)?,
-            timeout: time(&self.load.timeout)?,
-            keep_alive: self.load.keep_alive,
-        })
-    }
-
-    /// The seed of what is drawn.
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-    }
-}
-
-/// Reads the text into a type, and tells mistakes with their line.
-fn read<T: DeserializeOwned>(place: &Place<'_>) -> Result<T, Mistake> {
-    toml::from_str(place.text).map_err(|error| {
-        let line = error.span().map_or(1, |span| place.line(&span));
-        (line, error.message().replace('\n', " "))
-    })
-}
-
-fn duration_of(place: &Place<'_>, text: &Spanned<String>) -> Result<std::time::Duration, Mistake> {
-    parse_duration(text.get_ref()).map_err(|error| place.mistake(&text.span(), error.to_string()))
-}
-
-fn stage_of(place: &Place<'_>, stage: &Spanned<StageTable>) -> Result<Stage, Mistake> {
-    let table = stage.get_ref();
-    Ok(Stage {
-        duration: duration_of(place, &table.duration)?,
-        rate_per_second: table.rate,
-        ramp: table.ramp,
-        connections: table.connections,
-    })
 }
 
 fn keys_of(place: &Place<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, Mistake> {

@@ -57,9 +57,9 @@ impl Workload {
         let document = Document::parse(&place)?;
         Ok(Workload {
             operations: document.operations(&place)?,
-            stages: document.stages(&place)?,
-            settings: document.settings(&place)?,
-            seed: document.seed(),
+            stages: document.stage,
+            settings: document.load,
+            seed: document.seed,
         })
     }
 

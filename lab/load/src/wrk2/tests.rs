@@ -191,8 +191,7 @@ fn errors_have_the_lines_of_wrk_and_ours_come_last() {
         timeout: 4,
         status: 5,
         malformed: 1,
-        check: 0,
-        left_out: 0,
+        ..ErrorCounts::default()
     };
     result.first_error = Some("connect: refused".to_owned());
     result.unanswered = 9;

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pellucid_load::simulation::{HttpServer, Reply, Request as Asked, Simulation};
-use pellucid_load::{Limit, LoadOptions, LoadResult, Target, run};
+use pellucid_load::{
+    Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run,
+};
 
 /// A request as the server has read it.
 #[derive(Clone, Debug)]
@@ -32,17 +34,11 @@ impl Request {
     }
 }
 
-/// What the server sends back: the bytes, and whether the connection stays open.
-pub(crate) struct Answer {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) keep: bool,
+pub(crate) fn answer(bytes: &[u8]) -> Vec<u8> {
+    bytes.to_vec()
 }
 
-pub(crate) fn answer(bytes: &[u8]) -> Answer {
-    Answer { bytes: bytes.to_vec(), keep: true }
-}
-
-pub(crate) fn ok() -> Answer {
+pub(crate) fn ok() -> Vec<u8> {
     answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 }
 
@@ -54,7 +50,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(respond: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Server {
+    pub(crate) fn start(respond: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
@@ -89,7 +85,7 @@ impl Server {
 
 fn serve(
     mut stream: TcpStream,
-    respond: &dyn Fn(&Request) -> Answer,
+    respond: &dyn Fn(&Request) -> Vec<u8>,
     log: &Mutex<Vec<Request>>,
 ) -> Option<()> {
     stream.set_nodelay(true).ok()?;
@@ -102,11 +98,7 @@ fn serve(
             log.push(Request { number, head, body });
             log.last()?.clone()
         };
-        let answer = respond(&request);
-        stream.write_all(&answer.bytes).ok()?;
-        if !answer.keep {
-            return None;
-        }
+        stream.write_all(&respond(&request)).ok()?;
     }
 }
 
@@ -139,6 +131,39 @@ fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<()> {
 
 pub(crate) fn load(options: &LoadOptions) -> LoadResult {
     run(options, &mut |_| {}).unwrap()
+}
+
+/// Makes each request in the same way.
+struct Made(fn(&mut Vec<u8>));
+
+impl RequestSource for Made {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        (self.0)(out);
+    }
+}
+
+/// Sources whose requests `make` makes.
+pub(crate) fn made_by(make: fn(&mut Vec<u8>)) -> Option<Arc<dyn RequestSources>> {
+    Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Made(make)) }))
+}
+
+/// Each request has a number of its own, so that one that is lost or sent twice is missed.
+struct Numbered(u64);
+
+impl RequestSource for Numbered {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        let (number, body) = (self.0, self.0.to_string());
+        let head = format!("PUT /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
+        out.extend_from_slice(format!("{head}\r\n\r\n{body}").as_bytes());
+        self.0 += 1;
+    }
+}
+
+/// Sources whose requests are PUTs of their numbers in the run.
+pub(crate) fn numbered() -> Option<Arc<dyn RequestSources>> {
+    Some(Arc::new(|share: ThreadShare| -> Box<dyn RequestSource> {
+        Box::new(Numbered(share.first_request))
+    }))
 }
 
 /// Options for a run in virtual time.

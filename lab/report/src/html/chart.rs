@@ -5,13 +5,14 @@ use super::figure::{Mark, Table, Width, figure};
 use super::groups;
 use super::markup::Markup;
 use super::over_time::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
-use super::plot::percentage;
+use super::plot::{percentage, write_hit};
 use super::points;
 use super::rows;
 use super::scale::Scale;
-use super::series::{class_of, finite, mark_of, show, write_legend};
+use super::series::{class_of, finite, mark_of, show, write_bars_box, write_legend};
 use super::spans;
 use crate::chart::{Chart, Form, Series, Unit};
+use crate::units::quantile_percent;
 
 /// The axis ends this far above the greatest value, so that it is seen.
 const HEADROOM: f64 = 1.05;
@@ -21,6 +22,8 @@ const MARKS_A_LINE: usize = 8;
 const NAMED_AREA_SHARE: f64 = 0.08;
 /// To either side a name takes about this part of the plot's width.
 const NAME_REACH: usize = 9;
+/// Height of a bar.
+const BAR_PIXELS: usize = 30;
 /// Width of a character of a label in percent of the narrowest bar.
 const CHARACTER_PERCENT: f64 = 2.7;
 
@@ -42,16 +45,19 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
     let heading = (chart.title.as_str(), Width::Half);
     let table = match &chart.form {
         Form::Points { seconds, .. } => points::table_of(chart, seconds),
-        Form::Percentiles { quantiles } => curves::table_of(chart, quantiles),
         _ => table_of(chart),
     };
     figure(markup, heading, &chart.how_to_read, draw, &table);
 }
 
+/// Begin and end of each interval, in seconds.
+fn intervals(seconds: &[f64]) -> impl Iterator<Item = (f64, f64)> {
+    std::iter::once(0.0).chain(seconds.iter().copied()).zip(seconds.iter().copied())
+}
+
 /// The middle of each interval, and the end of the last one, in nanoseconds.
 fn middles_ns(seconds: &[f64]) -> (Vec<f64>, f64) {
-    let begins = std::iter::once(0.0).chain(seconds.iter().copied());
-    let middles = begins.zip(seconds).map(|(begin, end)| begin.midpoint(*end) * SECOND_NS);
+    let middles = intervals(seconds).map(|(begin, end)| begin.midpoint(end) * SECOND_NS);
     (middles.collect(), seconds.last().copied().unwrap_or(1.0) * SECOND_NS)
 }
 
@@ -71,8 +77,8 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
     spans::write_legend(markup, chart);
     write_moments_legend(markup, &chart.moments);
     let points = |series: &Series| -> Vec<Option<(f64, f64)>> {
-        let values = series.values.iter().zip(&middles);
-        values.map(|(value, at)| finite(*value).map(|value| (*at, value))).collect()
+        let places = middles.iter().enumerate();
+        places.map(|(at, middle)| series.drawn(at).map(|value| (*middle, value))).collect()
     };
     plot.write(
         markup,
@@ -92,8 +98,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
                 let points: Vec<_> = points(series).into_iter().flatten().collect();
                 let step = points.len().div_ceil(MARKS_A_LINE).max(1);
                 for (x, y) in points.iter().step_by(step) {
-                    let x = percentage(plot.x.scale.place(*x));
-                    let y = percentage(1.0 - plot.y.scale.place(*y));
+                    let (x, y) = plot.at(*x, *y);
                     mark_of(index).write(markup, &x, &y, &class_of(index));
                 }
             }
@@ -106,20 +111,15 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
 
 fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     let (middles, end_ns) = middles_ns(seconds);
-    let value = |series: &Series, at: usize| {
-        series
-            .values
-            .get(at)
-            .copied()
-            .flatten()
-            .and_then(|value| finite(Some(value)))
-            .unwrap_or(0.0)
-    };
     // The upper border of each area; the one below it is its lower border.
     let mut borders = vec![vec![0.0; middles.len()]];
     for series in &chart.series {
         let below = &borders[borders.len() - 1];
-        let above = below.iter().enumerate().map(|(at, sum)| sum + value(series, at)).collect();
+        let above = below
+            .iter()
+            .enumerate()
+            .map(|(at, sum)| sum + series.drawn(at).unwrap_or(0.0))
+            .collect();
         borders.push(above);
     }
     let greatest = borders[borders.len() - 1].iter().copied().fold(0.0, f64::max);
@@ -160,8 +160,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
                     .filter(|at| greatest > 0.0 && room(*at) >= greatest * NAMED_AREA_SHARE);
                 let Some(at) = widest else { continue };
                 let height = borders[index][at].midpoint(borders[index + 1][at]);
-                let x = percentage(plot.x.scale.place(middles[at]));
-                let y = percentage(1.0 - plot.y.scale.place(height));
+                let (x, y) = plot.at(middles[at], height);
                 let class = format!("on on-{}", class_of(index));
                 let place = [("class", class.as_str()), ("x", &x), ("y", &y), ("dy", "4")];
                 markup.leaf("text", &place, &series.name);
@@ -184,26 +183,18 @@ fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
 
 /// Stretches of the axis whose titles hold the figures below the pointer.
 fn write_hover(markup: &mut Markup, chart: &Chart, seconds: &[f64], end_ns: f64) {
-    let mut begin = 0.0;
-    for (at, end) in seconds.iter().enumerate() {
-        let (left, width) = (begin * SECOND_NS / end_ns, (end - begin) * SECOND_NS / end_ns);
-        let mut told = interval(begin, *end);
+    for (at, (begin, end)) in intervals(seconds).enumerate() {
+        let mut told = interval(begin, end);
         for series in &chart.series {
-            let value = series.values.get(at).copied().flatten();
-            told.push_str(&format!("\n{}: {}", series.name, show(chart, value)));
+            told.push_str(&format!("\n{}: {}", series.name, show(chart, series.drawn(at))));
         }
-        let (x, width) = (percentage(left), percentage(width));
-        let place =
-            [("class", "hit"), ("x", &x), ("y", "0"), ("width", &width), ("height", "100%")];
-        markup.element("rect", &place, |markup| markup.leaf("title", &[], &told));
-        begin = *end;
+        let (left, width) = (begin * SECOND_NS / end_ns, (end - begin) * SECOND_NS / end_ns);
+        write_hit(markup, left, width, &told);
     }
 }
 
 fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
-    let value = |series: &Series, row: usize| {
-        finite(series.values.get(row).copied().flatten()).unwrap_or(0.0)
-    };
+    let value = |series: &Series, row: usize| series.drawn(row).unwrap_or(0.0);
     let totals: Vec<f64> = (0..rows.len())
         .map(|row| chart.series.iter().map(|series| value(series, row)).sum())
         .collect();
@@ -216,35 +207,45 @@ fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
             let total = chart.unit.show(totals[row]).replace(' ', "\u{a0}");
             markup.text(&format!(" {total}"));
         });
-        let title = format!("{}: {name}", chart.title);
-        let attributes = [("class", "stack"), ("width", "100%"), ("height", "30"), ("role", "img")];
-        let named = [&attributes[..], &[("aria-label", title.as_str())]].concat();
-        markup.element("svg", &named, |markup| {
-            markup.leaf("title", &[], &title);
-            let mut left = 0.0;
-            for (index, series) in chart.series.iter().enumerate() {
-                let value = value(series, row);
-                if value > 0.0 && longest > 0.0 {
-                    let told = format!("{}\n{}", series.name, chart.unit.show(value));
-                    let width = value / longest;
-                    let class = class_of(index);
-                    write_segment(markup, (&class, &series.name), &told, left, width);
-                    left += width;
-                }
-            }
+        let segments = chart.series.iter().enumerate().map(|(index, series)| {
+            let value = value(series, row);
+            let width = if longest > 0.0 { value / longest } else { 0.0 };
+            let told = format!("{}\n{}", series.name, chart.unit.show(value));
+            Segment { class: class_of(index), name: &series.name, told, width }
         });
+        write_stack(markup, &format!("{}: {name}", chart.title), segments);
     }
 }
 
-/// Writes a part of a bar, from `left` on, with its name where there is room for it.
-pub(super) fn write_segment(
+/// A part of a bar.
+pub(super) struct Segment<'text> {
+    pub(super) class: String,
+    pub(super) name: &'text str,
+    /// The text that is shown below the pointer.
+    pub(super) told: String,
+    /// Of the plot's width.
+    pub(super) width: f64,
+}
+
+/// Writes a bar whose parts stand one after the other.
+pub(super) fn write_stack<'text>(
     markup: &mut Markup,
-    (class, name): (&str, &str),
-    told: &str,
-    left: f64,
-    width: f64,
+    title: &str,
+    segments: impl Iterator<Item = Segment<'text>>,
 ) {
-    let (x, across) = (percentage(left), percentage(width));
+    write_bars_box(markup, title, BAR_PIXELS, |markup| {
+        let mut left = 0.0;
+        for segment in segments.filter(|segment| segment.width > 0.0) {
+            write_segment(markup, &segment, left);
+            left += segment.width;
+        }
+    });
+}
+
+/// Writes a part of a bar, from `left` on, with its name where there is room for it.
+fn write_segment(markup: &mut Markup, segment: &Segment<'_>, left: f64) {
+    let Segment { class, name, told, width } = segment;
+    let (x, across) = (percentage(left), percentage(*width));
     let area = format!("area {class}");
     let place = [("x", x.as_str()), ("y", "1"), ("width", &across), ("height", "28")];
     markup.element("rect", &[&place[..], &[("class", area.as_str())]].concat(), |markup| {
@@ -258,31 +259,30 @@ pub(super) fn write_segment(
     }
 }
 
+/// A row for each interval, bar or quantile.
 fn table_of(chart: &Chart) -> Table {
-    let (first, rows): (&str, Vec<String>) = match &chart.form {
+    let mut stretches: Vec<(f64, f64)> = Vec::new();
+    let (first, names): (&str, Vec<String>) = match &chart.form {
         Form::Lines { seconds, .. } | Form::Areas { seconds } => {
-            let begins = std::iter::once(0.0).chain(seconds.iter().copied());
-            ("time", begins.zip(seconds).map(|(begin, end)| interval(begin, *end)).collect())
+            stretches.extend(intervals(seconds));
+            ("time", stretches.iter().map(|(begin, end)| interval(*begin, *end)).collect())
         }
         Form::Bars { rows } | Form::Groups { rows } => ("", rows.clone()),
+        Form::Percentiles { quantiles } => {
+            let name = |quantile: &f64| format!("{} %", quantile_percent(*quantile));
+            ("percentile", quantiles.iter().map(name).collect())
+        }
         // These have tables of their own.
-        Form::Points { .. } | Form::Percentiles { .. } | Form::Table { .. } => ("", Vec::new()),
+        Form::Points { .. } | Form::Table { .. } => ("", Vec::new()),
     };
     let mut table = Table::with_header([first]);
     table.header.extend(chart.series.iter().map(|series| series.name.clone()));
-    let stretches: Vec<(f64, f64)> = match &chart.form {
-        Form::Lines { seconds, .. } | Form::Areas { seconds } => {
-            let begins = std::iter::once(0.0).chain(seconds.iter().copied());
-            begins.zip(seconds.iter().copied()).collect()
-        }
-        _ => Vec::new(),
-    };
     if !stretches.is_empty() {
         table.header.extend(spans::columns(chart));
     }
-    for (at, name) in rows.into_iter().enumerate() {
-        let value = |series: &Series| show(chart, series.values.get(at).copied().flatten());
-        let mut row: Vec<_> = [name].into_iter().chain(chart.series.iter().map(value)).collect();
+    for (at, name) in names.into_iter().enumerate() {
+        let values = chart.series.iter().map(|series| show(chart, series.drawn(at)));
+        let mut row: Vec<_> = [name].into_iter().chain(values).collect();
         if let Some((begin, end)) = stretches.get(at) {
             row.extend(spans::values(chart, *begin, *end));
         }

@@ -3,8 +3,8 @@
 use super::figure::Mark;
 use super::markup::Markup;
 use super::plot::percentage;
-use super::series::{class_of, finite, show, write_legend};
-use crate::chart::{Chart, Series};
+use super::series::{class_of, finite, show, write_bars_box, write_legend};
+use crate::chart::Chart;
 
 /// Height of a bar and of its row, in pixels.
 const BAR_PIXELS: usize = 11;
@@ -14,7 +14,6 @@ const LONGEST: f64 = 0.74;
 
 /// Writes the rows, each below its name.
 pub(super) fn write(markup: &mut Markup, chart: &Chart, rows: &[String]) {
-    let value = |series: &Series, row: usize| series.values.get(row).copied().flatten();
     let all = chart.series.iter().flat_map(|series| &series.values);
     let longest = all.filter_map(|value| finite(*value)).fold(0.0, f64::max);
     if chart.series.len() > 1 {
@@ -23,14 +22,10 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, rows: &[String]) {
     for (row, name) in rows.iter().enumerate() {
         markup.leaf("p", &[("class", "bar-label")], name);
         let title = format!("{}: {name}", chart.title);
-        let height = (chart.series.len() * ROW_PIXELS).to_string();
-        let size = [("class", "stack"), ("width", "100%"), ("height", height.as_str())];
-        let named = [&size[..], &[("role", "img"), ("aria-label", title.as_str())]].concat();
-        markup.element("svg", &named, |markup| {
-            markup.leaf("title", &[], &title);
+        write_bars_box(markup, &title, chart.series.len() * ROW_PIXELS, |markup| {
             for (index, series) in chart.series.iter().enumerate() {
-                let value = value(series, row);
-                let length = finite(value).filter(|_| longest > 0.0).unwrap_or(0.0) / longest;
+                let value = series.drawn(row);
+                let length = value.filter(|_| longest > 0.0).unwrap_or(0.0) / longest;
                 let shown = show(chart, value);
                 let told = format!("{}\n{shown}", series.name);
                 write_bar(markup, index, &told, &shown, length * LONGEST);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
-use super::plot::{Axis, Plot, percentage};
+use super::plot::{Axis, Plot, write_hit};
 use super::scale::Scale;
 use crate::model::{Section, Stretch};
 use crate::units::{count, duration, duration_tick};
@@ -160,16 +160,13 @@ fn write_cells(markup: &mut Markup, plot: &Plot<'_>, columns: &[Column], most: u
 fn write_hover(markup: &mut Markup, columns: &[Column], end_ns: f64) {
     for column in columns {
         let (begin, end) = (column.begin_ns as f64, column.end_ns as f64);
-        let (x, width) = (percentage(begin / end_ns), percentage((end - begin) / end_ns));
         let [answered, p50, p99, greatest, ..] = words_of(column);
         let told = format!(
             "{} – {}\n{answered} answers\np50 {p50}, p99 {p99}, greatest {greatest}",
             duration_tick(begin),
             duration_tick(end)
         );
-        let place = [("class", "hit"), ("x", x.as_str()), ("y", "0"), ("width", &width)];
-        let place = [&place[..], &[("height", "100%")]].concat();
-        markup.element("rect", &place, |markup| markup.leaf("title", &[], &told));
+        write_hit(markup, begin / end_ns, (end - begin) / end_ns, &told);
     }
 }
 

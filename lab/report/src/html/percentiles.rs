@@ -2,7 +2,7 @@
 
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
-use super::plot::{Axis, Plot, percentage};
+use super::plot::{Axis, Plot, write_hit};
 use super::scale::Scale;
 use crate::model::Section;
 use crate::quantiles::{Curve, NAMED_QUANTILES};
@@ -100,28 +100,30 @@ fn plot_of(lines: &[Line<'_>]) -> Plot<'static> {
     let least = lines.iter().map(|line| line.curve.value_ns(0.0)).min().unwrap_or(1);
     let greatest = lines.iter().map(|line| line.curve.value_ns(1.0)).max().unwrap_or(1);
     let end = lines.iter().map(|line| end_of(line.curve)).fold(1.0, f64::max);
-    let marked = MARKED_QUANTILES.iter().filter(|quantile| nines(**quantile) <= end + 0.01);
-    let x = Axis {
-        scale: Scale::linear_until(end),
-        title: "percentile (distance to 100 %, logarithmic)".to_owned(),
-        ticks: marked.map(|q| (nines(*q), quantile_percent(*q))).collect(),
-    };
     let scale = Scale::logarithmic_around(least as f64, greatest as f64);
-    let y = Axis::new(scale, "latency, logarithmic", 9, duration_tick);
     Plot {
         title: "Latency by percentile",
         attributes: Vec::new(),
         height_pixels: HEIGHT_PIXELS,
-        x,
-        y,
+        x: percentile_axis(&MARKED_QUANTILES, end),
+        y: Axis::new(scale, "latency, logarithmic", 9, duration_tick),
+    }
+}
+
+/// An axis of percentiles up to `end`, in nines, with labels at those of `marked` that are on it.
+pub(super) fn percentile_axis(marked: &[f64], end: f64) -> Axis {
+    let marked = marked.iter().filter(|quantile| nines(**quantile) <= end + 0.01);
+    Axis {
+        scale: Scale::linear_until(end),
+        title: "percentile (distance to 100 %, logarithmic)".to_owned(),
+        ticks: marked.map(|q| (nines(*q), quantile_percent(*q))).collect(),
     }
 }
 
 fn write_points(markup: &mut Markup, plot: &Plot<'_>, line: &Line<'_>) {
     for quantile in MARKED_QUANTILES.iter().filter(|quantile| line.curve.resolves(**quantile)) {
         let value_ns = line.curve.value_ns(*quantile) as f64;
-        let x = percentage(plot.x.scale.place(nines(*quantile)));
-        let y = percentage(1.0 - plot.y.scale.place(value_ns));
+        let (x, y) = plot.at(nines(*quantile), value_ns);
         line.mark.write(markup, &x, &y, line.class);
     }
 }
@@ -129,20 +131,17 @@ fn write_points(markup: &mut Markup, plot: &Plot<'_>, line: &Line<'_>) {
 /// Stretches of the axis whose titles hold the figures below the pointer.
 fn write_hover(markup: &mut Markup, plot: &Plot<'_>, lines: &[Line<'_>]) {
     let Scale::Linear { greatest: end } = plot.x.scale else { return };
-    let width = percentage(1.0 / f64::from(HOVER_STEPS));
+    let width = 1.0 / f64::from(HOVER_STEPS);
     for step in 0..HOVER_STEPS {
-        let left = f64::from(step) / f64::from(HOVER_STEPS);
-        let quantile = quantile_at(end * (left + 0.5 / f64::from(HOVER_STEPS)));
+        let left = f64::from(step) * width;
+        let quantile = quantile_at(end * (left + 0.5 * width));
         let digits = (nines(quantile).ceil() as usize).saturating_sub(1).min(DIGITS_MAX);
         let mut told = format!("{:.digits$} %", quantile * 100.0);
         for line in lines.iter().filter(|line| line.curve.resolves(quantile)) {
             let value = duration(line.curve.value_ns(quantile) as f64);
             told.push_str(&format!("\n{}: {value}", line.name));
         }
-        let x = percentage(left);
-        let place = [("class", "hit"), ("x", x.as_str()), ("y", "0"), ("width", &width)];
-        let place = [&place[..], &[("height", "100%")]].concat();
-        markup.element("rect", &place, |markup| markup.leaf("title", &[], &told));
+        write_hit(markup, left, width, &told);
     }
 }
 

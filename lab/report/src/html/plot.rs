@@ -104,6 +104,11 @@ impl Plot<'_> {
         (across.round() as i64, down.round() as i64)
     }
 
+    /// The same place in percent of the plot's area, for what keeps its size.
+    pub(crate) fn at(&self, x: f64, y: f64) -> (String, String) {
+        (percentage(self.x.scale.place(x)), percentage(1.0 - self.y.scale.place(y)))
+    }
+
     /// The path of a line through pairs of values.
     pub(crate) fn line(&self, values: impl IntoIterator<Item = (f64, f64)>) -> String {
         let mut path = String::new();
@@ -124,6 +129,13 @@ fn box_attributes() -> [(&'static str, &'static str); 6] {
         ("preserveAspectRatio", "none"),
         ("aria-hidden", "true"),
     ]
+}
+
+/// Writes a stretch of the axis, by shares of it, that tells `told` below the pointer.
+pub(crate) fn write_hit(markup: &mut Markup, left: f64, width: f64, told: &str) {
+    let (x, width) = (percentage(left), percentage(width));
+    let place = [("class", "hit"), ("x", &x), ("y", "0"), ("width", &width), ("height", "100%")];
+    markup.element("rect", &place, |markup| markup.leaf("title", &[], told));
 }
 
 /// A place between 0 and 1 as a percentage with two decimals.

@@ -10,10 +10,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, columns: &[String]) {
     let mut table = Table::with_header([""]);
     table.header.extend_from_slice(columns);
     for series in &chart.series {
-        let values = (0..columns.len()).map(|at| {
-            let value = series.values.get(at).copied().flatten();
-            show(chart, value)
-        });
+        let values = (0..columns.len()).map(|at| show(chart, series.drawn(at)));
         table.rows.push([series.name.clone()].into_iter().chain(values).collect());
     }
     markup.element("figure", &[("class", "card chart wide plain")], |markup| {

@@ -7,9 +7,9 @@ use super::markup::Markup;
 use super::{chart, heat, jitter, log_histogram, percentiles, shapes, throughput};
 use crate::chart::{Chart, Form, Series, Unit};
 use crate::model::Section;
-use crate::phases::{self, COLUMNS};
+use crate::phases;
 use crate::quantiles::Curve;
-use crate::units::{count, duration, microseconds, percent_column, rate};
+use crate::units::{count, duration, rate};
 
 /// The quantiles of the table on top.
 const KEY_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
@@ -142,17 +142,8 @@ fn write_errors(page: &mut Markup, section: &Section) {
 
 /// The table of the phases with all their quartiles and quantiles.
 fn write_phase_table(page: &mut Markup, account: &OperationAccount) {
-    let mut table = Table::with_header(["phase"]);
-    table.header.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
-    table.header.push("% of mean".to_owned());
-    for row in phases::rows(account) {
-        let indent = if row.is_part { "  " } else { "" };
-        let mark = if row.is_before_total && !row.is_part { " *" } else { "" };
-        let mut words = vec![format!("{indent}{}{mark}", row.name)];
-        words.extend(COLUMNS.iter().map(|(_, value)| microseconds(value(row.distribution))));
-        words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
-        table.rows.push(words);
-    }
+    let mut rows = phases::table(account, " *");
+    let table = Table { header: rows.remove(0), rows };
     page.element("div", &[("class", "card wide")], |page| {
         page.leaf("h3", &[], "Phases in figures");
         let facts = format!(

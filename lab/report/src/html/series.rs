@@ -26,6 +26,22 @@ pub(super) fn write_legend(markup: &mut Markup, chart: &Chart, mark: impl Fn(usi
     legend(markup, &entries);
 }
 
+/// Writes a drawing of bars, as wide as the page allows.
+pub(super) fn write_bars_box(
+    markup: &mut Markup,
+    title: &str,
+    height_pixels: usize,
+    bars: impl FnOnce(&mut Markup),
+) {
+    let height = height_pixels.to_string();
+    let size = [("class", "stack"), ("width", "100%"), ("height", height.as_str())];
+    let named = [&size[..], &[("role", "img"), ("aria-label", title)]].concat();
+    markup.element("svg", &named, |markup| {
+        markup.leaf("title", &[], title);
+        bars(markup);
+    });
+}
+
 pub(super) fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value >= 0.0)
 }

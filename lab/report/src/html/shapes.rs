@@ -3,7 +3,7 @@
 
 use pellucid_account::{Around, OperationAccount, Share};
 
-use super::chart::write_segment;
+use super::chart::{Segment, write_stack};
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use crate::phases::class;
@@ -54,19 +54,13 @@ fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64, with_facts: boo
         }
     });
     let title = format!("Phases of the requests around {name}");
-    let attributes = [("class", "stack"), ("width", "100%"), ("height", "30"), ("role", "img")];
-    let named = [&attributes[..], &[("aria-label", title.as_str())]].concat();
-    markup.element("svg", &named, |markup| {
-        markup.leaf("title", &[], &title);
-        let mut left = 0.0;
-        for phase in around.phases.iter().filter(|phase| phase.mean_ns > 0.0) {
-            let width = phase.mean_ns / full_ns;
-            let time = duration(phase.mean_ns);
-            let told = format!("{}\n{time}, {} of the total", phase.name, percent(phase.share));
-            write_segment(markup, (class(&phase.name), &phase.name), &told, left, width);
-            left += width;
-        }
+    let segments = around.phases.iter().map(|phase| {
+        let time = duration(phase.mean_ns);
+        let told = format!("{}\n{time}, {} of the total", phase.name, percent(phase.share));
+        let (class, width) = (class(&phase.name).to_owned(), phase.mean_ns / full_ns);
+        Segment { class, name: &phase.name, told, width }
     });
+    write_stack(markup, &title, segments);
 }
 
 fn table_of(shapes: &[&Around]) -> Table {

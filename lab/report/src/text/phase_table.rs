@@ -3,18 +3,13 @@
 use pellucid_account::OperationAccount;
 
 use super::columns::aligned;
-use crate::phases::{self, COLUMNS, Row};
-use crate::units::{count, microseconds, percent_column};
+use crate::phases;
+use crate::units::count;
 
 /// The phases of an account with their quartiles and quantiles in microseconds and their share of
 /// the mean total. What is indented is part of the row above it.
 #[must_use]
 pub fn phase_table(account: &OperationAccount) -> String {
-    let mut header = vec!["phase".to_owned()];
-    header.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
-    header.push("% of mean".to_owned());
-    let mut table = vec![header];
-    table.extend(phases::rows(account).iter().map(words_of));
     format!(
         "{} {}: {} requests, times in µs\n\n{}\n\
          * before the total, which runs from received to written\n\
@@ -22,17 +17,8 @@ pub fn phase_table(account: &OperationAccount) -> String {
         account.operation,
         account.outcome,
         count(account.count),
-        aligned(&table, 2),
+        aligned(&phases::table(account, "*"), 2),
     )
-}
-
-fn words_of(row: &Row<'_>) -> Vec<String> {
-    let indent = if row.is_part { "  " } else { "" };
-    let mark = if row.is_before_total && !row.is_part { "*" } else { "" };
-    let mut words = vec![format!("{indent}{}{mark}", row.name)];
-    words.extend(COLUMNS.iter().map(|(_, value)| microseconds(value(row.distribution))));
-    words.push(row.share_of_mean.map_or_else(|| "-".to_owned(), percent_column));
-    words
 }
 
 #[cfg(test)]
