@@ -634,11 +634,12 @@ impl Connection {
         }
     }
 
-    /// Brings a request that was handed over back to the service.
+    /// Goes on with a request that was handed over: with what that brought back, or with nothing if
+    /// its code panicked.
     pub(crate) fn resume<S: Service>(
         &mut self,
         stream: u32,
-        later: S::Later,
+        later: Option<S::Later>,
         work: &mut Workspace<S>,
     ) -> Result<(), Closed> {
         if let Some(mut serving) = self.http2(work) {
@@ -647,22 +648,6 @@ impl Connection {
         }
         if let Some(mut serving) = self.http1(work) {
             serving.resume(later);
-        }
-        self.flush(work)
-    }
-
-    /// Answers a request that was handed over to code that panicked.
-    pub(crate) fn fail_parked<S: Service>(
-        &mut self,
-        stream: u32,
-        work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
-        if let Some(mut serving) = self.http2(work) {
-            serving.fail_parked(stream);
-            return Ok(());
-        }
-        if let Some(mut serving) = self.http1(work) {
-            serving.fail_parked();
         }
         self.flush(work)
     }

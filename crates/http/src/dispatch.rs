@@ -21,6 +21,7 @@ use crate::limits::{Limits, RESPONSE_BYTES_FREE};
 use crate::links::{Due, LinkTurn};
 use crate::mailbox::{Admission, ConnectionId, Mailbox};
 use crate::refusal::Refusal;
+use crate::request::Request;
 use crate::response::{DateLine, Manner, Outcome, Response, Target};
 use crate::service::{Applicant, Exchange, Service};
 
@@ -46,6 +47,14 @@ pub(crate) enum Served {
     Answered(Handled, Outcome),
     /// The request was handed over.
     Later(Option<ClientWatch>),
+}
+
+/// The matter of a call of the service.
+pub(crate) enum Matter<'a, L> {
+    /// A request that is here.
+    Request(&'a Request<'a>),
+    /// The value that a hand-over brought back.
+    Later(L),
 }
 
 /// The surroundings of one call of the service.
@@ -146,16 +155,17 @@ impl<S: Service> Dispatcher<S> {
         in_flight >= shared.limits.requests_in_flight
     }
 
-    /// Has `serve` call the service for a request, whose response goes to `target`. A panic is
-    /// answered with 500.
+    /// Calls the service for a request, whose response goes to `target`. A panic is answered with
+    /// 500, and so is a request without a matter: the code that it was handed over to panicked.
     #[inline]
     pub(crate) fn serve(
         &mut self,
+        matter: Option<Matter<'_, S::Later>>,
         call: Call<'_>,
         trace: &mut Trace,
         mut target: Target<'_>,
-        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
     ) -> Served {
+        let Some(matter) = matter else { return self.fail(None, call.manner, trace, target) };
         let begin = target.out.len();
         let is_taken = Cell::new(false);
         let called = {
@@ -173,7 +183,12 @@ impl<S: Service> Dispatcher<S> {
             };
             let service = &mut self.service;
             contain(move || {
-                let handled = serve(service, &mut response, &mut exchange);
+                let handled = match matter {
+                    Matter::Request(request) => {
+                        service.handle(request, &mut response, &mut exchange)
+                    }
+                    Matter::Later(later) => service.resume(later, &mut response, &mut exchange),
+                };
                 (response.conclude(handled), exchange.watch)
             })
         };
@@ -195,21 +210,20 @@ impl<S: Service> Dispatcher<S> {
                     self.accounts.count_in_flight();
                 }
                 target.reset(begin);
-                let outcome = self.fail(Some(&panicked), call.manner, trace, target);
-                Served::Answered(Handled::Done, outcome)
+                self.fail(Some(&panicked), call.manner, trace, target)
             }
         }
     }
 
     /// Answers a request whose code panicked.
     #[cold]
-    pub(crate) fn fail(
+    fn fail(
         &mut self,
         panicked: Option<&Panicked>,
         manner: Manner,
         trace: &mut Trace,
         target: Target<'_>,
-    ) -> Outcome {
+    ) -> Served {
         let kind = self.service.facts_of_refusal(&Refusal::Failed);
         let Trace { timeline, facts } = trace;
         facts.outcome = kind.outcome;
@@ -223,7 +237,8 @@ impl<S: Service> Dispatcher<S> {
         }
         self.service.panicked(panicked, timeline, facts);
         let manner = Manner { keep_alive: false, coding: None, ..manner };
-        self.write_refusal(&Refusal::Failed, manner, target)
+        let outcome = self.write_refusal(&Refusal::Failed, manner, target);
+        Served::Answered(Handled::Done, outcome)
     }
 
     /// Answers a request that the transport refuses.

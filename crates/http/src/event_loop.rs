@@ -275,13 +275,6 @@ impl<S: Service> EventLoop<S> {
                     });
                 }
                 Message::Completed(id, later) => self.resume(id, later, woke),
-                Message::Abandoned(id) => {
-                    self.accounts().uncount_in_flight();
-                    self.with_connection_of(id, |work, connection| {
-                        connection.fail_parked(id.stream, work)?;
-                        connection.advance(work, woke)
-                    });
-                }
                 Message::GoOn(id) => self.go_on(id, woke),
                 Message::ToService(message) => {
                     self.link_turn(woke, |service, turn| service.told(message, turn));
@@ -299,8 +292,8 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Brings a request that was handed over back to the service.
-    fn resume(&mut self, id: ConnectionId, later: S::Later, woke: Ticks) {
+    /// Brings a request that was handed over back to the service, unless that ended in a panic.
+    fn resume(&mut self, id: ConnectionId, later: Option<S::Later>, woke: Ticks) {
         self.accounts().uncount_in_flight();
         self.with_connection_of(id, |work, connection| {
             connection.resume(id.stream, later, work)?;
@@ -498,7 +491,7 @@ impl<S: Service> EventLoop<S> {
         let (done, mut due) = self.work.dispatcher.turn_links(registry, woke, turn);
         for due in due.drain(..) {
             match due {
-                Due::Complete(id, later) => self.resume(id, later, woke),
+                Due::Complete(id, later) => self.resume(id, Some(later), woke),
                 Due::GoOn(id) => self.go_on(id, woke),
             }
         }

@@ -35,10 +35,8 @@ pub(crate) enum Message<L> {
     Accepted(std::net::TcpStream, Seat),
     /// The judgement of a request by its head.
     Judged(ConnectionId, Admission),
-    /// The end of a hand-over.
-    Completed(ConnectionId, L),
-    /// A panic was the end of a hand-over.
-    Abandoned(ConnectionId),
+    /// The end of a hand-over: a value, or none if it was a panic.
+    Completed(ConnectionId, Option<L>),
     /// A body has more to bring.
     GoOn(ConnectionId),
     /// Something for the service itself.
@@ -138,14 +136,14 @@ impl<L> Completer<L> {
     /// Has [`crate::Service::resume`] called with `later`, if the connection is still there.
     pub fn complete(mut self, later: L) {
         self.is_done = true;
-        self.mailbox.post(Message::Completed(self.connection, later));
+        self.mailbox.post(Message::Completed(self.connection, Some(later)));
     }
 }
 
 impl<L> Drop for Completer<L> {
     fn drop(&mut self) {
         if !self.is_done && std::thread::panicking() {
-            self.mailbox.post(Message::Abandoned(self.connection));
+            self.mailbox.post(Message::Completed(self.connection, None));
         }
     }
 }

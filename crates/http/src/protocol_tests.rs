@@ -214,10 +214,10 @@ fn the_request_behind_a_hand_over_waits_for_it() {
     let (text, used) = room.feed(&mut conn, &[&later[..], later].concat());
     assert_eq!((text.as_str(), used), ("", later.len()));
     assert!(matches!(conn.stage, Stage::Waiting(_)));
-    let text = room.http1(&mut conn, |serving, _| serving.resume("back"));
+    let text = room.http1(&mut conn, |serving, _| serving.resume(Some("back")));
     assert_eq!(bodies(&text), ["back"]);
     assert!(conn.may_serve());
-    let text = room.http1(&mut conn, |serving, _| serving.resume("nobody waits for this"));
+    let text = room.http1(&mut conn, |serving, _| serving.resume(Some("nobody waits for this")));
     assert_eq!(text, "");
 }
 
@@ -297,7 +297,7 @@ fn a_stream_that_was_handed_over_is_answered_later() {
     let Room { dispatcher, caller, .. } = &mut room;
     let mut body = Vec::new();
     let mut serving = Http2Serving { conn: &mut conn, caller, dispatcher, body: &mut body };
-    serving.resume(1, "back");
+    serving.resume(1, Some("back"));
     assert_eq!(run(&mut room, &mut conn), [(1, "back".to_owned())]);
 }
 

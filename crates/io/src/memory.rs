@@ -48,11 +48,9 @@ impl ZeroedMemory {
         let layout = Layout::from_size_align(length, alignment)
             .expect("memory is smaller than the address space");
         let pointer = if is_large {
-            // SAFETY: the length is not zero.
-            unsafe { large_pages(layout) }
+            map_large_pages(mapped_length(layout))
         } else if is_mapped {
-            // SAFETY: the length is not zero.
-            unsafe { pages(layout) }
+            map(mapped_length(layout))
         } else {
             // SAFETY: the length is not zero.
             unsafe { alloc_zeroed(layout) }
@@ -82,40 +80,27 @@ impl ZeroedMemory {
     }
 }
 
-/// Maps memory for `layout`; null if there is none.
-///
-/// # Safety
-/// The layout's size is not zero.
-unsafe fn pages(layout: Layout) -> *mut u8 {
+/// Maps `length` bytes of memory; null if there are none.
+fn map(length: usize) -> *mut u8 {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    let length = mapped_length(layout);
     // SAFETY: a new mapping of its own; nothing that exists is touched.
     let begin = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
     if begin == libc::MAP_FAILED { std::ptr::null_mut() } else { begin.cast() }
 }
 
-/// Maps memory for `layout`, aligned to large pages; null if there is none.
-///
-/// # Safety
-/// The layout's size is not zero.
-unsafe fn large_pages(layout: Layout) -> *mut u8 {
+/// Maps `length` bytes of memory, aligned to large pages; null if there are none.
+fn map_large_pages(length: usize) -> *mut u8 {
     if cfg!(miri) {
         // Miri gives no part of a mapping back.
-        // SAFETY: as the caller's.
-        return unsafe { pages(layout) };
+        return map(length);
     }
-    let reserved = layout.size() + LARGE_PAGE_BYTES;
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping of its own; nothing that exists is touched.
-    let begin = unsafe { libc::mmap(std::ptr::null_mut(), reserved, protection, flags, -1, 0) };
-    if begin == libc::MAP_FAILED {
-        return std::ptr::null_mut();
+    let reserved = length + LARGE_PAGE_BYTES;
+    let begin = map(reserved);
+    if begin.is_null() {
+        return begin;
     }
-    let begin = begin.cast::<u8>();
     let front = begin.align_offset(LARGE_PAGE_BYTES);
-    let length = mapped_length(layout);
     // SAFETY: the aligned range lies within the mapping, which is longer by a large page; what is
     // before and behind it is given back, in whole pages, as the mapping begins at a page.
     unsafe {
@@ -123,7 +108,7 @@ unsafe fn large_pages(layout: Layout) -> *mut u8 {
         if front > 0 {
             libc::munmap(begin.cast(), front);
         }
-        let behind = reserved.next_multiple_of(PAGE_BYTES) - front - length;
+        let behind = reserved - front - length;
         if behind > 0 {
             libc::munmap(aligned.add(length).cast(), behind);
         }

@@ -136,18 +136,23 @@ fn mount_of(directory: &Path) -> Option<[u8; 16]> {
 
 /// Parses 32 hexadecimal digits with dashes anywhere between them.
 fn parse_identity(text: &str) -> Option<[u8; 16]> {
-    let mut digits = text.trim().chars().filter(|symbol| *symbol != '-');
-    let mut identity = [0; 16];
-    for byte in &mut identity {
-        let high = digits.next()?.to_digit(16)?;
-        let low = digits.next()?.to_digit(16)?;
-        *byte = (high * 16 + low) as u8;
-    }
-    digits.next().is_none().then_some(identity)
+    let digits = text.trim().replace('-', "");
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some(number.to_be_bytes())
 }
 
 struct SystemFile {
     file: fs::File,
+}
+
+impl SystemFile {
+    /// Tells the system what its cache is for. Advice that is refused changes nothing.
+    fn advise(&self, offset: u64, length: u64, advice: libc::c_int) {
+        if let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) {
+            // SAFETY: the descriptor is open for the length of the call.
+            unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, length, advice) };
+        }
+    }
 }
 
 impl File for SystemFile {
@@ -187,25 +192,13 @@ impl File for SystemFile {
         let page = page_size_bytes() as u64;
         let begin = offset & !(page - 1);
         let length = (offset + length as u64).next_multiple_of(page) - begin;
-        if let (Ok(begin), Ok(length)) = (i64::try_from(begin), i64::try_from(length)) {
-            // SAFETY: the descriptor is open for the length of the call. Advice that is refused
-            // changes nothing.
-            unsafe {
-                let descriptor = self.file.as_raw_fd();
-                libc::posix_fadvise(descriptor, begin, length, libc::POSIX_FADV_DONTNEED);
-            }
-        }
+        self.advise(begin, length, libc::POSIX_FADV_DONTNEED);
     }
 
     fn will_need(&self, offset: u64, length: usize) {
         // A length of zero would mean all that follows.
-        if let (Ok(begin), Ok(length @ 1..)) = (i64::try_from(offset), i64::try_from(length)) {
-            // SAFETY: the descriptor is open for the length of the call. Advice that is refused
-            // changes nothing.
-            unsafe {
-                let descriptor = self.file.as_raw_fd();
-                libc::posix_fadvise(descriptor, begin, length, libc::POSIX_FADV_WILLNEED);
-            }
+        if length > 0 {
+            self.advise(offset, length as u64, libc::POSIX_FADV_WILLNEED);
         }
     }
 
@@ -250,22 +243,22 @@ impl SystemMap {
         if pointer == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        if mode == MapMode::ReadRandom {
-            // SAFETY: the range is the map made above. Advice that is refused changes nothing.
-            unsafe { libc::madvise(pointer, length, libc::MADV_RANDOM) };
-        }
         let watch = Watch::begin(pointer.cast(), length, writable);
-        Ok(SystemMap { pointer: pointer.cast(), length, writable, watch })
+        let map = SystemMap { pointer: pointer.cast(), length, writable, watch };
+        if mode == MapMode::ReadRandom {
+            map.expect_random();
+        }
+        Ok(map)
     }
-}
 
-impl SystemMap {
-    /// Has pages made present. Kernels before 5.14 refuse, and then they come with the first touch.
-    fn populate(&self, offset: usize, length: usize, advice: libc::c_int) {
+    /// Tells the system how pages are used, or has them made present: kernels before 5.14 refuse
+    /// that, and then they come with the first touch. Advice that is refused changes nothing.
+    fn advise(&self, offset: usize, length: usize, advice: libc::c_int) {
         let begin = (offset & !(page_size_bytes() - 1)).min(self.length);
         let end = offset.saturating_add(length).min(self.length);
         if begin < end {
-            // SAFETY: the range is within the map and begins on a page.
+            // SAFETY: the range is within the map and begins on a page. The map is shared, so that
+            // what was written is the file's, whatever becomes of the pages.
             unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
         }
     }
@@ -283,34 +276,23 @@ impl Map for SystemMap {
     fn prefault(&self, offset: usize, length: usize) {
         let advice =
             if self.writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
-        self.populate(offset, length, advice);
+        self.advise(offset, length, advice);
     }
 
     fn bring_in(&self, offset: usize, length: usize) {
-        self.populate(offset, length, libc::MADV_POPULATE_READ);
+        self.advise(offset, length, libc::MADV_POPULATE_READ);
     }
 
     fn prefer_large_pages(&self, length: usize) {
-        let length = length.min(self.length);
-        if length > 0 {
-            // SAFETY: the range is within the map. Advice that is refused changes nothing.
-            unsafe { libc::madvise(self.pointer.cast(), length, libc::MADV_HUGEPAGE) };
-        }
+        self.advise(0, length, libc::MADV_HUGEPAGE);
     }
 
     fn settle(&self) {
-        if self.length > 0 {
-            // SAFETY: the range is the map, which is shared: what was written is the file's. Advice
-            // that is refused changes nothing.
-            unsafe { libc::madvise(self.pointer.cast(), self.length, libc::MADV_DONTNEED) };
-        }
+        self.advise(0, self.length, libc::MADV_DONTNEED);
     }
 
     fn expect_random(&self) {
-        if self.length > 0 {
-            // SAFETY: the range is the map. Advice that is refused changes nothing.
-            unsafe { libc::madvise(self.pointer.cast(), self.length, libc::MADV_RANDOM) };
-        }
+        self.advise(0, self.length, libc::MADV_RANDOM);
     }
 
     fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
@@ -458,6 +440,8 @@ mod tests {
         let text = "0123abcd-0000-0000-0000-0000000000ff\n";
         let identity = parse_identity(text).unwrap();
         assert_eq!((identity[0], identity[3], identity[15]), (0x01, 0xcd, 0xff));
-        assert_eq!(parse_identity("0123"), None);
+        for other in ["0123", &text[..34], &format!("{}0", text.trim()), &text.replace('a', "g")] {
+            assert_eq!(parse_identity(other), None, "{other}");
+        }
     }
 }

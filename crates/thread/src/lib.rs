@@ -41,7 +41,7 @@ pub use handed_over::{HandedOver, TakenUp};
 pub use lock::{Mutex, MutexGuard};
 pub use random::exponential;
 pub use recurring::Recurring;
-pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use rwlock::{RwLock, RwLockGuard, RwLockReadGuard, RwLockWriteGuard};
 pub use schedule::{RunAccount, RunTimes};
 pub use scheduling::{give_way, schedule_for_background, schedule_for_requests};
 pub use sites::{Counts, SITES_MAX, Site, Sites};

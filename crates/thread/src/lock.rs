@@ -47,12 +47,9 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         simulation::point();
-        match self.inner.try_lock() {
-            Ok(inner) => Ok(self.guard(inner)),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Err(PoisonError::new(self.guard(poisoned.into_inner())))
-            }
-            Err(TryLockError::WouldBlock) => self.lock_contended(),
+        match if_free(self.inner.try_lock()) {
+            Some(locked) => self.guard_of(locked),
+            None => self.lock_contended(),
         }
     }
 
@@ -76,33 +73,19 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If it is not, or if a thread panicked that held it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        match self.inner.try_lock() {
-            Ok(inner) => Ok(self.guard(inner)),
-            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Err(PoisonError::new(self.guard(poisoned.into_inner())).into())
-            }
+        match if_free(self.inner.try_lock()) {
+            Some(locked) => Ok(self.guard_of(locked)?),
+            None => Err(TryLockError::WouldBlock),
         }
     }
 
-    /// The value: nobody else can have it locked.
-    ///
-    /// # Errors
-    /// If a thread panicked that held the lock.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.inner.get_mut()
-    }
-
-    fn guard<'a>(&'a self, inner: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        simulation::took(self.address());
-        MutexGuard { lock: self, inner: ManuallyDrop::new(inner) }
-    }
-
+    #[inline]
     pub(crate) fn guard_of<'a>(
         &'a self,
         locked: LockResult<std::sync::MutexGuard<'a, T>>,
     ) -> LockResult<MutexGuard<'a, T>> {
-        mapped(locked, |inner| self.guard(inner))
+        simulation::took(self.address());
+        mapped(locked, |inner| MutexGuard { lock: self, inner: ManuallyDrop::new(inner) })
     }
 }
 
@@ -128,12 +111,6 @@ pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<LockResult<G>> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
-    }
-}
-
-impl<T> From<T> for Mutex<T> {
-    fn from(value: T) -> Mutex<T> {
-        Mutex::new(value)
     }
 }
 

@@ -17,20 +17,19 @@ pub struct RwLock<T> {
     inner: std::sync::RwLock<T>,
 }
 
-/// As [`std::sync::RwLockReadGuard`].
+/// Holds a [`RwLock`] until it is dropped; `SHARED` with other readers, or alone.
 #[must_use = "the lock is given back when this is dropped"]
-pub struct RwLockReadGuard<'a, T> {
+pub struct RwLockGuard<'a, G, const SHARED: bool> {
     // Dropped after this guard's own `drop` has run.
-    inner: std::sync::RwLockReadGuard<'a, T>,
+    inner: G,
     contention: &'a Contention,
 }
 
+/// As [`std::sync::RwLockReadGuard`].
+pub type RwLockReadGuard<'a, T> = RwLockGuard<'a, std::sync::RwLockReadGuard<'a, T>, true>;
+
 /// As [`std::sync::RwLockWriteGuard`].
-#[must_use = "the lock is given back when this is dropped"]
-pub struct RwLockWriteGuard<'a, T> {
-    inner: std::sync::RwLockWriteGuard<'a, T>,
-    contention: &'a Contention,
-}
+pub type RwLockWriteGuard<'a, T> = RwLockGuard<'a, std::sync::RwLockWriteGuard<'a, T>, false>;
 
 impl<T> RwLock<T> {
     /// A lock that nobody has.
@@ -47,22 +46,9 @@ impl<T> RwLock<T> {
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         simulation::point();
         match if_free(self.inner.try_read()) {
-            Some(locked) => mapped(locked, |inner| RwLockReadGuard::new(inner, &self.contention)),
-            None => self.read_contended(),
+            Some(locked) => self.guard_of(locked),
+            None => self.contended(|| if_free(self.inner.try_read()), || self.inner.read()),
         }
-    }
-
-    #[cold]
-    #[track_caller]
-    fn read_contended(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        let contention = &self.contention;
-        let address = contention.address();
-        let simulated = simulation::wait_for(address, || if_free(self.inner.try_read()));
-        let locked = match simulated {
-            Some(locked) => locked,
-            None => contention.wait_among_others(|| self.inner.read()),
-        };
-        mapped(locked, |inner| RwLockReadGuard::new(inner, contention))
     }
 
     /// Waits until nobody has the lock, and takes it for writing.
@@ -74,22 +60,34 @@ impl<T> RwLock<T> {
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         simulation::point();
         match if_free(self.inner.try_write()) {
-            Some(locked) => mapped(locked, |inner| RwLockWriteGuard::new(inner, &self.contention)),
-            None => self.write_contended(),
+            Some(locked) => self.guard_of(locked),
+            None => self.contended(|| if_free(self.inner.try_write()), || self.inner.write()),
         }
     }
 
+    /// Takes the lock by `attempt` in a simulation, and otherwise by `wait`.
     #[cold]
     #[track_caller]
-    fn write_contended(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        let contention = &self.contention;
-        let address = contention.address();
-        let simulated = simulation::wait_for(address, || if_free(self.inner.try_write()));
-        let locked = match simulated {
+    fn contended<G, const SHARED: bool>(
+        &self,
+        attempt: impl FnMut() -> Option<LockResult<G>>,
+        wait: impl FnOnce() -> LockResult<G>,
+    ) -> LockResult<RwLockGuard<'_, G, SHARED>> {
+        self.guard_of(match simulation::wait_for(self.contention.address(), attempt) {
             Some(locked) => locked,
-            None => contention.wait(|| self.inner.write()),
-        };
-        mapped(locked, |inner| RwLockWriteGuard::new(inner, contention))
+            None if SHARED => self.contention.wait_among_others(wait),
+            None => self.contention.wait(wait),
+        })
+    }
+
+    #[inline]
+    fn guard_of<G, const SHARED: bool>(
+        &self,
+        locked: LockResult<G>,
+    ) -> LockResult<RwLockGuard<'_, G, SHARED>> {
+        let contention = &self.contention;
+        simulation::took(contention.address());
+        mapped(locked, |inner| RwLockGuard { inner, contention })
     }
 }
 
@@ -99,74 +97,38 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-impl<'a, T> RwLockReadGuard<'a, T> {
-    #[inline]
-    fn new(inner: std::sync::RwLockReadGuard<'a, T>, contention: &'a Contention) -> Self {
-        simulation::took(contention.address());
-        RwLockReadGuard { inner, contention }
-    }
-}
-
-impl<T> Drop for RwLockReadGuard<'_, T> {
+impl<G, const SHARED: bool> Drop for RwLockGuard<'_, G, SHARED> {
     #[inline]
     fn drop(&mut self) {
         // No turn ends before the lock is free, too.
         simulation::gave_back(self.contention.address());
-        self.contention.note_holder_among_others();
+        if SHARED {
+            self.contention.note_holder_among_others();
+        } else {
+            self.contention.note_holder();
+        }
     }
 }
 
-impl<'a, T> RwLockWriteGuard<'a, T> {
-    #[inline]
-    fn new(inner: std::sync::RwLockWriteGuard<'a, T>, contention: &'a Contention) -> Self {
-        simulation::took(contention.address());
-        RwLockWriteGuard { inner, contention }
-    }
-}
-
-impl<T> Drop for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        // No turn ends before the lock is free, too.
-        simulation::gave_back(self.contention.address());
-        self.contention.note_holder();
-    }
-}
-
-impl<T> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
+impl<G: Deref, const SHARED: bool> Deref for RwLockGuard<'_, G, SHARED> {
+    type Target = G::Target;
 
     #[inline]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &G::Target {
         &self.inner
     }
 }
 
-impl<T> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-
+impl<G: DerefMut, const SHARED: bool> DerefMut for RwLockGuard<'_, G, SHARED> {
     #[inline]
-    fn deref(&self) -> &T {
-        &self.inner
-    }
-}
-
-impl<T> DerefMut for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
+    fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.inner
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+impl<G: fmt::Debug, const SHARED: bool> fmt::Debug for RwLockGuard<'_, G, SHARED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        self.inner.fmt(f)
     }
 }
 

@@ -10,6 +10,8 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
+use pellucid_clock::Clock;
+
 use crate::activity::with_thread;
 
 /// Waits that the table has room for.
@@ -154,10 +156,8 @@ impl Slot {
 /// The monotonic clock, of which [`Wait::since_ns`] speaks.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec. Should the call fail, it stays zero.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    // It ticks in nanoseconds.
+    Clock::monotonic().now().0
 }
 
 #[cfg(test)]

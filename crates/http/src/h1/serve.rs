@@ -12,15 +12,15 @@ use super::parse::{Head, later_minor_version, parse};
 use crate::accounts::{Arrival, Trace, Turn, saturating_u32};
 use crate::body_source::{Filled, Handled};
 use crate::caller::Caller;
-use crate::dispatch::{Call, Dispatcher, Served, fill_contained, hold_source};
+use crate::dispatch::{Call, Dispatcher, Matter, Served, fill_contained, hold_source};
 use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
 use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::mailbox::Admission;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::response::{Manner, Outcome, Response, Streamed, Target};
-use crate::service::{Exchange, Service};
+use crate::response::{Manner, Outcome, Streamed, Target};
+use crate::service::Service;
 
 /// One connection, and the service that answers its requests.
 pub(crate) struct Serving<'a, S: Service> {
@@ -197,11 +197,8 @@ impl<'a, S: Service> Serving<'a, S> {
             Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch: None };
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
-        let serve =
-            |service: &mut S, response: &mut Response<'_>, exchange: &mut Exchange<'_, _>| {
-                service.handle(&request, response, exchange)
-            };
-        let served = self.dispatcher.serve(call, &mut trace, target, serve);
+        let matter = Some(Matter::Request(&request));
+        let served = self.dispatcher.serve(matter, call, &mut trace, target);
         self.conclude(served, &mut trace, manner, begin);
     }
 
@@ -216,30 +213,17 @@ impl<'a, S: Service> Serving<'a, S> {
         true
     }
 
-    /// Brings the request that was handed over back to the service.
-    pub(crate) fn resume(&mut self, later: S::Later) {
+    /// Goes on with the request that was handed over: with what that brought back, or with nothing
+    /// if its code panicked.
+    pub(crate) fn resume(&mut self, later: Option<S::Later>) {
         let Some(place) = self.conn.take_parked() else { return };
         let Some((mut trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
         let call =
             Call { id: self.caller.id, caller: self.caller, may_upgrade: false, manner, watch };
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
-        let serve =
-            |service: &mut S, response: &mut Response<'_>, exchange: &mut Exchange<'_, _>| {
-                service.resume(later, response, exchange)
-            };
-        let served = self.dispatcher.serve(call, &mut trace, target, serve);
+        let served = self.dispatcher.serve(later.map(Matter::Later), call, &mut trace, target);
         self.conclude(served, &mut trace, manner, begin);
-    }
-
-    /// Answers the request that was handed over to code that panicked.
-    pub(crate) fn fail_parked(&mut self) {
-        let Some(place) = self.conn.take_parked() else { return };
-        let Some((mut trace, manner, _)) = self.dispatcher.take_back(place) else { return };
-        let begin = self.out.len();
-        let target = Target { out: self.out, fields: None };
-        let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
-        self.conclude(Served::Answered(Handled::Done, outcome), &mut trace, manner, begin);
     }
 
     /// Ends a request whose response is in `out` from `begin` on, or keeps it where more will come.

@@ -71,14 +71,12 @@ enum State {
 
 /// A request whose body is coming in.
 pub(super) struct Receiving {
-    pub(super) parts: Parts,
-    pub(super) stream: RecvStream,
-    pub(super) respond: SendResponse<Bytes>,
+    pub(super) stream: Stream,
+    pub(super) source: RecvStream,
     pub(super) body: Vec<u8>,
     /// The length that the client declared.
     pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
-    pub(super) begun: Begun,
     /// The number by which another thread knows the request that it judges.
     pub(super) key: u32,
     pub(super) state: BodyState,
@@ -107,12 +105,11 @@ impl Receiving {
 
     /// The request without its body, and the body.
     pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
-        let Receiving { parts, respond, body, begun, state, .. } = self;
-        let hold = match state {
+        let hold = match self.state {
             BodyState::Admitted(hold) => Some(hold),
             _ => None,
         };
-        (Stream { parts, respond, begun, hold }, body)
+        (Stream { hold, ..self.stream }, self.body)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::body_source::Handled;
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::cuts::Cut;
-use crate::dispatch::{Call, Dispatcher, Served, hold_source};
+use crate::dispatch::{Call, Dispatcher, Matter, Served, hold_source};
 use crate::ending::Ending;
 use crate::h1::parse::Head;
 use crate::limits::{OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
@@ -29,8 +29,8 @@ use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::response::{Manner, Outcome, Response, Streamed, Target};
-use crate::service::{Exchange, Service};
+use crate::response::{Manner, Outcome, Streamed, Target};
+use crate::service::Service;
 use crate::transport::is_longer;
 
 /// Room for the headers of a usual response, so that they are laid out once.
@@ -105,19 +105,11 @@ impl<S: Service> Serving<'_, S> {
         match limit {
             Err(refusal) => self.refuse(stream, &refusal, turn),
             Ok(body_bytes_max) => {
-                let Stream { parts, respond, begun, .. } = stream;
-                let key = self.conn.take_key();
-                self.conn.receiving.push(Receiving {
-                    parts,
-                    stream: body,
-                    respond,
-                    body: Vec::new(),
-                    length,
-                    body_bytes_max,
-                    begun,
-                    key,
-                    state: BodyState::Unasked,
-                });
+                let (key, state) = (self.conn.take_key(), BodyState::Unasked);
+                let (source, body) = (body, Vec::new());
+                let receiving =
+                    Receiving { stream, source, body, length, body_bytes_max, key, state };
+                self.conn.receiving.push(receiving);
             }
         }
     }
@@ -177,29 +169,16 @@ impl<S: Service> Serving<'_, S> {
         let request = Request { method, path, query, headers, body };
         let key = self.conn.take_key();
         let Stream { respond, hold, .. } = stream;
-        self.call(key, (respond, hold), trace, manner, None, |service, response, exchange| {
-            service.handle(&request, response, exchange)
-        });
+        let matter = Some(Matter::Request(&request));
+        self.call(key, (respond, hold), trace, manner, None, matter);
     }
 
-    /// Brings a request that was handed over back to the service.
-    pub(crate) fn resume(&mut self, key: u32, later: S::Later) {
+    /// Goes on with a request that was handed over: with what that brought back, or with nothing if
+    /// its code panicked.
+    pub(crate) fn resume(&mut self, key: u32, later: Option<S::Later>) {
         let Some(Parked { respond, place, hold, .. }) = self.conn.take_parked(key) else { return };
         let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
-        self.call(key, (respond, hold), trace, manner, watch, |service, response, exchange| {
-            service.resume(later, response, exchange)
-        });
-    }
-
-    /// Answers a request that was handed over to code that panicked.
-    pub(crate) fn fail_parked(&mut self, key: u32) {
-        let Some(Parked { respond, place, .. }) = self.conn.take_parked(key) else { return };
-        let Some((mut trace, manner, _)) = self.dispatcher.take_back(place) else { return };
-        let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
-        self.body.clear();
-        let target = Target { out: self.body, fields: Some(&mut fields) };
-        let outcome = self.dispatcher.fail(None, manner, &mut trace, target);
-        self.conclude(respond, Handled::Done, outcome, fields, manner, trace);
+        self.call(key, (respond, hold), trace, manner, watch, later.map(Matter::Later));
     }
 
     /// Has the service answer a request.
@@ -210,14 +189,14 @@ impl<S: Service> Serving<'_, S> {
         mut trace: Trace,
         manner: Manner,
         watch: Option<ClientWatch>,
-        serve: impl FnOnce(&mut S, &mut Response<'_>, &mut Exchange<'_, S::Later>) -> Handled,
+        matter: Option<Matter<'_, S::Later>>,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         self.body.clear();
         let id = ConnectionId { stream: key, ..self.caller.id };
         let call = Call { id, caller: self.caller, may_upgrade: false, manner, watch };
         let target = Target { out: self.body, fields: Some(&mut fields) };
-        match self.dispatcher.serve(call, &mut trace, target, serve) {
+        match self.dispatcher.serve(matter, call, &mut trace, target) {
             Served::Answered(handled, outcome) => {
                 self.conclude(respond, handled, outcome, fields, manner, trace);
             }
@@ -325,8 +304,8 @@ impl<S: Service> Serving<'_, S> {
                     self.conn.quiet_bytes = 0;
                     self.end_sending(sending);
                 }
-                Sent::Gone => self.give_up(sending, Ending::ClientGone),
-                Sent::Broken => self.give_up(sending, Ending::Failed),
+                Sent::Gone => give_up(sending, self.dispatcher, Ending::ClientGone),
+                Sent::Broken => give_up(sending, self.dispatcher, Ending::Failed),
             }
         }
         moved
@@ -341,15 +320,6 @@ impl<S: Service> Serving<'_, S> {
         }
         timeline.stamp(Stamp::Encoded);
         self.conn.answered.push(accounts.recorder().seal(&timeline, facts));
-    }
-
-    /// Ends the account of a response that does not get out.
-    fn give_up(&self, sending: Sending, ending: Ending) {
-        let Sending { mut trace, is_counted, .. } = sending;
-        self.dispatcher.accounts.end(&mut trace, self.dispatcher.outcome_of(ending));
-        if is_counted {
-            self.dispatcher.accounts.uncount_in_flight();
-        }
     }
 
     /// Ends the requests that the client has given up while they were handed over, where their work
@@ -406,7 +376,7 @@ impl<S: Service> Serving<'_, S> {
                 let cut = if is_stalled { Cut::ResponseStalled } else { Cut::ResponseSlow };
                 self.dispatcher.accounts.shared().cuts.stream(cut);
                 sending.stream.send_reset(Reason::CANCEL);
-                self.give_up(sending, cut.into());
+                give_up(sending, self.dispatcher, cut.into());
                 is_any = true;
             } else {
                 self.conn.sending.push_back(sending);
@@ -419,15 +389,19 @@ impl<S: Service> Serving<'_, S> {
 /// Ends the accounts of the requests that are under way, when their connection ends.
 pub(crate) fn end_streams<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S>, ending: Ending) {
     conn.parked.drain(..).for_each(|mut parked| dispatcher.end_parked(&mut parked.place, ending));
+    conn.sending.drain(..).for_each(|sending| give_up(sending, dispatcher, ending));
     let outcome = dispatcher.outcome_of(ending);
-    for Sending { mut trace, is_counted, .. } in conn.sending.drain(..) {
-        dispatcher.accounts.end(&mut trace, outcome);
-        if is_counted {
-            dispatcher.accounts.uncount_in_flight();
-        }
-    }
     for mut record in conn.take_answered().flatten() {
         dispatcher.accounts.end_sealed(&mut record, outcome);
+    }
+}
+
+/// Ends the account of a response that does not get out.
+fn give_up<S: Service>(sending: Sending, dispatcher: &Dispatcher<S>, ending: Ending) {
+    let Sending { mut trace, is_counted, .. } = sending;
+    dispatcher.accounts.end(&mut trace, dispatcher.outcome_of(ending));
+    if is_counted {
+        dispatcher.accounts.uncount_in_flight();
     }
 }
 
@@ -451,7 +425,7 @@ fn take_body<S: Service>(
             _ if is_too_long => return Err(Refusal::BodyTooLarge(receiving.body_bytes_max)),
             _ => {}
         }
-        match receiving.stream.poll_data(&mut context) {
+        match receiving.source.poll_data(&mut context) {
             Poll::Pending => {
                 admit(dispatcher, caller, receiving, turn)?;
                 return Ok(Poll::Pending);
@@ -468,7 +442,7 @@ fn take_body<S: Service>(
                 }
                 receiving.body.extend_from_slice(&data);
                 // It fails only for streams that are gone, which the next poll tells.
-                let _ = receiving.stream.flow_control().release_capacity(data.len());
+                let _ = receiving.source.flow_control().release_capacity(data.len());
             }
         }
     }
@@ -487,7 +461,7 @@ fn admit<S: Service>(
             let mut space = HeadSpace::new();
             let length = receiving.length.unwrap_or(0);
             let headers_max = dispatcher.limits().headers;
-            let head = head_of(&receiving.parts, &mut space, length, headers_max)?;
+            let head = head_of(&receiving.stream.parts, &mut space, length, headers_max)?;
             let id = ConnectionId { stream: receiving.key, ..caller.id };
             dispatcher.admit(id, caller, &head)
         }

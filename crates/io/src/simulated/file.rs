@@ -18,8 +18,7 @@ impl SimulatedFile {
     /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
     /// if there is no room.
     fn call(&self, length: u64) -> io::Result<usize> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
+        let state = self.shared.fallible_call()?;
         let more = length.saturating_sub(self.content.length() as u64);
         if more > 0 {
             state.faults.take_space(state.tree.used_bytes(), more)?;
@@ -55,10 +54,7 @@ impl File for SimulatedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        let loses = state.faults.sync();
-        drop(state);
+        let loses = self.shared.fallible_call()?.faults.sync();
         self.content.sync(loses)
     }
 

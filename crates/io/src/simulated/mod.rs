@@ -56,15 +56,7 @@ impl SimulatedFileSystem {
     }
 
     fn with(tree: Tree, boot: u64) -> SimulatedFileSystem {
-        let mut boot_identity = [0xb0; 16];
-        boot_identity[..8].copy_from_slice(&boot.to_le_bytes());
-        SimulatedFileSystem { shared: Arc::new(Shared::new(tree, boot_identity)) }
-    }
-
-    fn boot(&self) -> u64 {
-        let mut boot = [0; 8];
-        boot.copy_from_slice(&self.shared.boot_identity[..8]);
-        u64::from_le_bytes(boot)
+        SimulatedFileSystem { shared: Arc::new(Shared::new(tree, boot)) }
     }
 
     /// The state after the death of the process: everything that it wrote. This file system
@@ -72,7 +64,7 @@ impl SimulatedFileSystem {
     #[must_use]
     pub fn kill(&self) -> SimulatedFileSystem {
         let tree = self.shared.state().tree.after_kill();
-        SimulatedFileSystem::with(tree, self.boot())
+        SimulatedFileSystem::with(tree, self.shared.boot)
     }
 
     /// The state after a loss of power: synced data, and of the rest some sectors and some
@@ -81,7 +73,7 @@ impl SimulatedFileSystem {
     pub fn crash(&self, seed: u64) -> SimulatedFileSystem {
         let mut random = SeededRandom::new(seed);
         let tree = self.shared.state().tree.after_crash(&mut survival(&mut random));
-        SimulatedFileSystem::with(tree, self.boot() + 1)
+        SimulatedFileSystem::with(tree, self.shared.boot + 1)
     }
 
     /// Sets what is to fail from now on.
@@ -137,8 +129,7 @@ impl SimulatedFileSystem {
     /// # Errors
     /// If there is no such file, or no such byte in it.
     pub fn flip_bits(&self, path: &Path, offset: u64, bits: u8) -> io::Result<()> {
-        let content = self.shared.state().tree.find(path)?;
-        content.flip_bits(offset, bits)
+        self.shared.state().tree.find(path)?.flip_bits(offset, bits)
     }
 
     /// Has reads of the pages of these bytes of a file fail from now on, as on bad sectors: by call
@@ -150,8 +141,7 @@ impl SimulatedFileSystem {
     /// # Errors
     /// If there is no such file.
     pub fn fail_reads(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
-        let content = self.shared.state().tree.find(path)?;
-        content.fail_reads(range);
+        self.shared.state().tree.find(path)?.fail_reads(range);
         Ok(())
     }
 
@@ -160,8 +150,7 @@ impl SimulatedFileSystem {
     /// # Errors
     /// If there is no such file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let content = self.shared.state().tree.find(path)?;
-        Ok(content.live_bytes())
+        Ok(self.shared.state().tree.find(path)?.live_bytes())
     }
 
     fn open_content(&self, content: Arc<Content>) -> Arc<dyn File> {
@@ -173,48 +162,34 @@ impl FileSystem for SimulatedFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.call();
         state.faults.open()?;
-        let content = state.tree.create(path)?;
-        drop(state);
-        Ok(self.open_content(content))
+        Ok(self.open_content(state.tree.create(path)?))
     }
 
     fn open(&self, path: &Path, _writable: bool) -> io::Result<Arc<dyn File>> {
         let mut state = self.shared.call();
         state.faults.open()?;
-        let content = state.tree.find(path)?;
-        drop(state);
-        Ok(self.open_content(content))
+        Ok(self.open_content(state.tree.find(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        state.tree.rename(from, to)
+        self.shared.fallible_call()?.tree.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        state.tree.remove(path)
+        self.shared.fallible_call()?.tree.remove(path)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        state.tree.list(directory)
+        self.shared.fallible_call()?.tree.list(directory)
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        state.tree.create_directory(directory);
+        self.shared.fallible_call()?.tree.create_directory(directory);
         Ok(())
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
-        state.tree.sync_directory(directory);
+        self.shared.fallible_call()?.tree.sync_directory(directory);
         Ok(())
     }
 
@@ -229,8 +204,7 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
+        let mut state = self.shared.fallible_call()?;
         if !state.locks.insert(path.to_path_buf()) {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
         }
@@ -239,14 +213,15 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn free_bytes(&self, _directory: &Path) -> io::Result<u64> {
-        let mut state = self.shared.call();
-        state.faults.call()?;
+        let state = self.shared.fallible_call()?;
         let used = state.tree.used_bytes();
         Ok(state.faults.free_bytes(used))
     }
 
     fn mount_identity(&self, _directory: &Path) -> [u8; 16] {
-        self.shared.boot_identity
+        let mut identity = [0xb0; 16];
+        identity[..8].copy_from_slice(&self.shared.boot.to_le_bytes());
+        identity
     }
 }
 
@@ -269,8 +244,8 @@ mod tests {
     use super::*;
     use crate::MapMode;
 
-    fn with_durable_file() -> (SimulatedFileSystem, Arc<dyn File>) {
-        let (files, file) = with_file(&[7; 10_000]);
+    fn with_durable_file(bytes: &[u8]) -> (SimulatedFileSystem, Arc<dyn File>) {
+        let (files, file) = with_file(bytes);
         files.sync_directory(Path::new("/d")).unwrap();
         file.sync().unwrap();
         (files, file)
@@ -287,9 +262,7 @@ mod tests {
 
     #[test]
     fn what_is_synced_survives_every_crash() {
-        let (files, file) = with_file(&[7; 2000]);
-        file.sync().unwrap();
-        files.sync_directory(Path::new("/d")).unwrap();
+        let (files, _) = with_durable_file(&[7; 2000]);
         for seed in 0..100 {
             assert_eq!(files.crash(seed).read(Path::new("/d/a")).unwrap(), [7; 2000]);
         }
@@ -297,9 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_not_synced_survives_in_sectors() {
-        let (files, file) = with_file(&[7; 2048]);
-        file.sync().unwrap();
-        files.sync_directory(Path::new("/d")).unwrap();
+        let (files, file) = with_durable_file(&[7; 2048]);
         file.write_all_at(&[9; 2048], 0).unwrap();
         let mut outcomes = HashSet::new();
         for seed in 0..200 {
@@ -318,9 +289,7 @@ mod tests {
         let path = Path::new("/d/a");
         let mut found = HashSet::new();
         for seed in 0..200 {
-            let (files, file) = with_file(&[0; 1024]);
-            files.sync_directory(Path::new("/d")).unwrap();
-            file.sync().unwrap();
+            let (files, file) = with_durable_file(&[0; 1024]);
             let map = file.map(1024, MapMode::Write).unwrap();
             files.keep_writing_back(seed);
             for value in 1..=9 {
@@ -359,7 +328,7 @@ mod tests {
     #[test]
     fn pages_that_cannot_be_read_are_zeros_in_maps_that_know_of_them() {
         let path = Path::new("/d/a");
-        let (files, file) = with_durable_file();
+        let (files, file) = with_durable_file(&[7; 10_000]);
         let map = file.map(10_000, MapMode::Read).unwrap();
         assert_eq!(map.unreadable_in(0, 10_000), None);
         files.fail_reads(path, 5_000..5_001).unwrap();
@@ -386,7 +355,7 @@ mod tests {
     #[test]
     fn lost_pages_are_not_written_back() {
         let path = Path::new("/d/a");
-        let (files, file) = with_durable_file();
+        let (files, file) = with_durable_file(&[7; 10_000]);
         file.write_all_at(&[8; 10_000], 0).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
         assert!(file.sync().is_err());
@@ -431,7 +400,7 @@ mod tests {
     #[test]
     fn a_failed_sync_loses_its_pages_for_good() {
         let path = Path::new("/d/a");
-        let (files, file) = with_durable_file();
+        let (files, file) = with_durable_file(&[7; 10_000]);
         file.write_all_at(&[8; 10_000], 0).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
         assert!(file.sync().is_err());

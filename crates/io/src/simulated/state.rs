@@ -1,6 +1,7 @@
 //! What all clones of a file system share, and its open files and locks with them.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -17,7 +18,8 @@ pub(super) type Observer = Box<dyn Fn() + Send + Sync>;
 pub(super) struct Shared {
     state: Mutex<State>,
     observer: OnceLock<Observer>,
-    pub(super) boot_identity: [u8; 16],
+    /// The number of the boot.
+    pub(super) boot: u64,
 }
 
 pub(super) struct State {
@@ -47,10 +49,10 @@ pub(super) fn survival(random: &mut SeededRandom) -> impl FnMut() -> bool {
 }
 
 impl Shared {
-    pub(super) fn new(tree: Tree, boot_identity: [u8; 16]) -> Shared {
+    pub(super) fn new(tree: Tree, boot: u64) -> Shared {
         let (faults, locks) = (FaultState::default(), HashSet::new());
         let state = State { tree, faults, expected_bytes: 0, locks, write_back: None };
-        Shared { state: Mutex::new(state), observer: OnceLock::new(), boot_identity }
+        Shared { state: Mutex::new(state), observer: OnceLock::new(), boot }
     }
 
     /// Sets the action before each call, once.
@@ -66,6 +68,13 @@ impl Shared {
         let mut state = self.state();
         state.write_back();
         state
+    }
+
+    /// As [`Shared::call`], for one that fails if it is its turn.
+    pub(super) fn fallible_call(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.call();
+        state.faults.call()?;
+        Ok(state)
     }
 
     /// The state; a panic elsewhere is no reason to panic again.
