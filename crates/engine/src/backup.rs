@@ -98,8 +98,7 @@ pub fn restore_with(
 ) -> Result<Backup> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let _from_lock = take_lock(files, from)?;
-    let manifest = Manifest::read(files, from)?
-        .ok_or_else(|| Error::ManifestMissing { directory: from.to_path_buf() })?;
+    let manifest = Manifest::read_existing(files, from)?;
     claim(files, to)?;
     let _to_lock = take_lock(files, to)?;
     let mut each = Vec::new();

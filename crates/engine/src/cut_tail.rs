@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pellucid_io::FileSystem;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::folder::take_lock;
 use crate::journal::{self, CutPart};
 use crate::ledger::Manifest;
@@ -32,12 +32,11 @@ use crate::ledger::Manifest;
 /// ```
 ///
 /// # Errors
-/// [`Error::Locked`] if the store is open; [`Error::Corruption`] if the tables hold more than the
-/// journal would then, which [`crate::salvage`] cures; and failures of the file system.
+/// [`crate::Error::Locked`] if the store is open; [`crate::Error::Corruption`] if the tables hold
+/// more than the journal would then, which [`crate::salvage`] cures; and failures of the file
+/// system.
 pub fn cut_tail(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Vec<CutPart>> {
     let directory = directory.as_ref();
     let _lock = take_lock(files, directory)?;
-    let manifest = Manifest::read(files, directory)?
-        .ok_or_else(|| Error::ManifestMissing { directory: directory.to_path_buf() })?;
-    journal::cut_tail(files, directory, &manifest)
+    journal::cut_tail(files, directory, &Manifest::read_existing(files, directory)?)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_io::{FileSystem, MapMode};
+use pellucid_io::FileSystem;
 
 use crate::catalogue::name_of;
 use crate::codec::{FileHeader, FileKind, TABLE_PREFIX_LENGTH, checksum_seed};
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::folder::LEDGER_FOLDER;
 use crate::journal::{Record, Stretch, list_segments, segment_path, walk_records};
 use crate::ledger::{Manifest, Table, TableCursor};
+use crate::mapped::map_file;
 use crate::read_mode::ReadMode;
 use crate::table_id::CATALOGUE_TABLE;
 
@@ -113,12 +114,7 @@ fn read_segment(
         return Ok(());
     }
     let path = segment_path(directory, number);
-    let open = || {
-        let file = files.open(&path, false)?;
-        let length = file.length()?;
-        file.map(length, MapMode::Read)
-    };
-    let map = open().map_err(|error| Error::io("read", &path, error))?;
+    let map = map_file(files, &path)?;
     let (bytes, identity) = (map.bytes(), manifest.store_identity);
     let header = FileHeader::decode_expected(bytes, FileKind::Journal, identity, number, &path)?;
     let seed = checksum_seed(&[identity]);

@@ -8,9 +8,7 @@ use pellucid_io::{ByCalls, FileSystem};
 use crate::definitions::{DefinitionReport, read_definitions};
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
-use crate::journal::{
-    SegmentSummary, check_journal, current_segments, list_segments, segment_path, verify_segment,
-};
+use crate::journal::{SegmentReport, SegmentSummary, check_journal, segment_path, verify_segments};
 use crate::ledger::{Manifest, Table};
 
 /// Problems that a report keeps. [`Report::problems_left_off`] counts the rest.
@@ -31,24 +29,6 @@ impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at offset {}: {}", self.path.display(), self.offset, self.what)
     }
-}
-
-/// A segment of the journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentReport {
-    /// Its file.
-    pub path: PathBuf,
-    /// The sequence number of its first record.
-    pub first_sequence: u64,
-    /// The sequence number of its last intact record.
-    pub last_sequence: u64,
-    /// Its records. [`stat`] does not look into the file: then these are the records that it was
-    /// made with, of which a collection may have left fewer.
-    pub records: u64,
-    /// The size of its file.
-    pub size_bytes: u64,
-    /// True if it is sealed; if not, the next opening replays it.
-    pub is_sealed: bool,
 }
 
 /// A table of the ledger.
@@ -167,9 +147,16 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     // What cannot be read is a problem to report, and what follows it is to be looked at.
     let (mapped, files) = (files, &ByCalls(files));
     let _lock = take_lock(files, directory)?;
-    let manifest = read_manifest(directory, files)?;
+    let manifest = Manifest::read_existing(files, directory)?;
     let mut report = describe(&manifest);
-    verify_journal(directory, files, &manifest, &mut report)?;
+    let mut segments = verify_segments(files, directory, &manifest, |error| report.note(error))?;
+    segments.sort_by_key(|segment| segment.report.first_sequence);
+    for SegmentSummary { report: segment, problems, .. } in segments {
+        for (offset, what) in problems {
+            report.problem(&segment.path, offset, what);
+        }
+        report.segments.push(segment);
+    }
     // All segments at once: by calls, they would all be in memory.
     match check_journal(mapped, directory, &manifest) {
         // What opening refuses in a file that is named already has the same reason.
@@ -198,7 +185,7 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
 /// If there is no manifest, or if it cannot be read.
 pub fn stat(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
     let directory = directory.as_ref();
-    let manifest = read_manifest(directory, files)?;
+    let manifest = Manifest::read_existing(files, directory)?;
     let mut report = describe(&manifest);
     report.segments = manifest
         .segments
@@ -216,11 +203,6 @@ pub fn stat(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Repor
     Ok(report)
 }
 
-fn read_manifest(directory: &Path, files: &dyn FileSystem) -> Result<Manifest> {
-    let manifest = Manifest::read(files, directory)?;
-    manifest.ok_or_else(|| Error::ManifestMissing { directory: directory.to_path_buf() })
-}
-
 fn describe(manifest: &Manifest) -> Report {
     let tables = manifest.tables.iter().map(|(level, facts)| TableReport {
         number: facts.number,
@@ -236,42 +218,4 @@ fn describe(manifest: &Manifest) -> Report {
         tables: tables.collect(),
         ..Report::default()
     }
-}
-
-fn verify_journal(
-    directory: &Path,
-    files: &dyn FileSystem,
-    manifest: &Manifest,
-    report: &mut Report,
-) -> Result<()> {
-    let numbers = list_segments(files, directory)?;
-    let mut summaries = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        match verify_segment(files, directory, manifest, number) {
-            Ok(Some(summary)) => summaries.push(summary),
-            Ok(None) => {}
-            Err(error) => report.note(error)?,
-        }
-    }
-    // What a collection left behind when the process ended is no part of the store.
-    let spans: Vec<_> = summaries.iter().map(SegmentSummary::span).collect();
-    let mut is_current = current_segments(&spans, manifest).into_iter();
-    summaries.retain(|_| is_current.next().unwrap_or(true));
-    summaries.sort_by_key(|summary| summary.first_sequence);
-    summaries.into_iter().for_each(|summary| note_segment(summary, report));
-    Ok(())
-}
-
-fn note_segment(summary: SegmentSummary, report: &mut Report) {
-    for (offset, what) in summary.problems {
-        report.problem(&summary.path, offset, what);
-    }
-    report.segments.push(SegmentReport {
-        path: summary.path,
-        first_sequence: summary.first_sequence,
-        last_sequence: summary.last_sequence,
-        records: summary.records,
-        size_bytes: summary.size_bytes,
-        is_sealed: summary.is_sealed,
-    });
 }

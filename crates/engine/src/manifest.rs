@@ -103,6 +103,12 @@ impl Manifest {
         }
     }
 
+    /// As [`Manifest::read`], of a store that has to have one.
+    pub(crate) fn read_existing(fs: &dyn FileSystem, directory: &Path) -> Result<Manifest> {
+        let missing = || Error::ManifestMissing { directory: directory.to_path_buf() };
+        Manifest::read(fs, directory)?.ok_or_else(missing)
+    }
+
     /// Makes this the manifest of the store in `directory`.
     pub(crate) fn write(
         &self,

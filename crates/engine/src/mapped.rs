@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_io::{FileBytes, Map, any_unreadable};
+use pellucid_io::{FileBytes, FileSystem, Map, MapMode, any_unreadable};
 
 use crate::error::{Error, Result};
 
@@ -14,6 +14,15 @@ const UNREADABLE: &str = "the page cannot be read from the medium, or written to
 
 /// The smallest page: where bytes cannot be read, those of a whole one cannot.
 pub(crate) const PAGE_BYTES: usize = 4_096;
+
+/// A map of all of a file that nobody writes to.
+pub(crate) fn map_file(files: &dyn FileSystem, path: &Path) -> Result<Arc<dyn Map>> {
+    let open = || {
+        let file = files.open(path, false)?;
+        file.map(file.length()?, MapMode::Read)
+    };
+    open().map_err(|error| Error::io("read", path, error))
+}
 
 /// The parts of a map that could not be read, in order: offsets and lengths.
 pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {

@@ -8,10 +8,7 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::{LEDGER_FOLDER, take_lock};
-use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, check_journal, current_segments, list_segments, segment_path,
-    verify_segment,
-};
+use crate::journal::{JOURNAL_FOLDER, check_journal, list_segments, segment_path, verify_segments};
 use crate::ledger::Manifest;
 use crate::options::EngineOptions;
 
@@ -95,21 +92,14 @@ fn check(
 ) -> Result<()> {
     let (mapped, files) = (&*options.file_system, &ByCalls(&*options.file_system));
     let known = former.unwrap_or(manifest);
-    let mut summaries = Vec::new();
-    for number in list_segments(files, directory)? {
-        summaries.extend(verify_segment(files, directory, known, number)?);
-    }
-    // What a collection left behind when the process ended is no part of the store.
-    let spans: Vec<_> = summaries.iter().map(SegmentSummary::span).collect();
-    let is_current = current_segments(&spans, known);
-    for (summary, _) in summaries.into_iter().zip(is_current).filter(|(_, is_current)| *is_current)
-    {
+    for summary in verify_segments(files, directory, known, Err)? {
+        let segment = summary.report;
         if let Some((offset, what)) = summary.problems.into_iter().next() {
-            return Err(Error::corruption(&summary.path, offset, what));
+            return Err(Error::corruption(&segment.path, offset, what));
         }
         if former.is_none() && summary.has_damaged_footer {
             let what = "the footer is damaged, and no manifest says whether the file was sealed";
-            return Err(Error::corruption(&summary.path, summary.size_bytes, what));
+            return Err(Error::corruption(&segment.path, segment.size_bytes, what));
         }
     }
     // All segments at once: by calls, they would all be in memory.

@@ -27,7 +27,7 @@ use crate::journal::{
 };
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::manifest::manifest_path;
-use crate::mapped::unreadable_parts;
+use crate::mapped::{map_file, unreadable_parts};
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
 
@@ -307,12 +307,7 @@ impl SegmentReader<'_> {
     }
 
     fn read_segment(&mut self, number: u64, path: &Path, salvaged: &mut Salvaged) -> Result<()> {
-        let open = || {
-            let file = self.files.open(path, false)?;
-            let length = file.length()?;
-            file.map(length, MapMode::Read)
-        };
-        let map = open().map_err(|error| Error::io("read", path, error))?;
+        let map = map_file(self.files, path)?;
         let identity = self.manifest.store_identity;
         let header =
             FileHeader::decode_expected(map.bytes(), FileKind::Journal, identity, number, path);

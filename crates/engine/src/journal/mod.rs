@@ -53,5 +53,6 @@ pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};
 pub(crate) use segments::{RecordLocation, SegmentList, SegmentSet};
 pub(crate) use sync::GroupSync;
 pub(crate) use unneeded::UNNEEDED_SEGMENTS_MAX;
-pub(crate) use verify::{SegmentSummary, list_segments, verify_segment};
+pub use verify::SegmentReport;
+pub(crate) use verify::{SegmentSummary, list_segments, verify_segment, verify_segments};
 pub(crate) use writer::JournalWriter;

@@ -379,6 +379,15 @@ mod tests {
         }
     }
 
+    fn check_flips(bytes: &[u8]) {
+        let length = read_u32(bytes, 4) as usize;
+        for bit in 0..length * 8 {
+            let mut flipped = bytes.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
+        }
+    }
+
     #[test]
     fn a_compressed_value_returns_unpacked_and_every_flipped_bit_is_noticed() {
         let value = b"again ".repeat(20);
@@ -391,12 +400,7 @@ mod tests {
         assert_eq!(decoded, record);
         assert_eq!(decoded.value_length(), value.len());
         assert_eq!(*decoded.unpacked().unwrap(), value[..]);
-        let length = read_u32(&bytes, 4) as usize;
-        for bit in 0..length * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
-        }
+        check_flips(&bytes);
     }
 
     /// A broken writer may have put a right checksum on anything.
@@ -436,13 +440,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         for record in [example(), short_example()] {
-            let bytes = laid_down(&record);
-            let length = read_u32(&bytes, 4) as usize;
-            for bit in 0..length * 8 {
-                let mut flipped = bytes.clone();
-                flipped[bit / 8] ^= 1 << (bit % 8);
-                assert!(Record::decode(&flipped, SEED).is_err(), "bit {bit}");
-            }
+            check_flips(&laid_down(&record));
         }
     }
 

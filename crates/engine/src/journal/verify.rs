@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use pellucid_io::{FileSystem, MapMode};
+use pellucid_io::FileSystem;
 
-use super::current::Span;
+use super::current::{Span, current_segments};
 use super::footer::{Footer, NoFooter, decode_footer};
 use super::record::{Record, RecordKind};
 use super::scan::scan_records;
@@ -12,19 +12,32 @@ use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
 use crate::codec::{FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
-use crate::mapped::unreadable_parts;
+use crate::mapped::{map_file, unreadable_parts};
+
+/// A segment of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// Its file.
+    pub path: PathBuf,
+    /// The sequence number of its first record.
+    pub first_sequence: u64,
+    /// The sequence number of its last intact record.
+    pub last_sequence: u64,
+    /// Its records. [`crate::stat`] does not look into the file: then these are the records that it
+    /// was made with, of which a collection may have left fewer.
+    pub records: u64,
+    /// The size of its file.
+    pub size_bytes: u64,
+    /// True if it is sealed; if not, the next opening replays it.
+    pub is_sealed: bool,
+}
 
 /// The findings in a segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSummary {
-    pub(crate) path: PathBuf,
-    pub(crate) number: u64,
-    pub(crate) first_sequence: u64,
-    pub(crate) last_sequence: u64,
-    pub(crate) records: u64,
-    pub(crate) size_bytes: u64,
-    pub(crate) is_sealed: bool,
-    pub(crate) is_collected: bool,
+    pub(crate) report: SegmentReport,
+    number: u64,
+    is_collected: bool,
     /// True if the file ends like one with a footer, which is none.
     pub(crate) has_damaged_footer: bool,
     /// Offset and kind of each damage, as far as they are kept.
@@ -39,8 +52,8 @@ impl SegmentSummary {
     pub(crate) fn span(&self) -> Span {
         Span {
             number: self.number,
-            first_sequence: self.first_sequence,
-            last_sequence: self.last_sequence,
+            first_sequence: self.report.first_sequence,
+            last_sequence: self.report.last_sequence,
             is_collected: self.is_collected,
         }
     }
@@ -70,15 +83,12 @@ pub(crate) fn verify_segment(
     number: u64,
 ) -> Result<Option<SegmentSummary>> {
     let path = segment_path(directory, number);
-    let failed = |error| Error::io("read", &path, error);
-    let file = files.open(&path, false).map_err(failed)?;
-    let length = file.length().map_err(failed)?;
-    let map = file.map(length, MapMode::Read).map_err(failed)?;
-    let bytes = map.bytes();
+    let map = map_file(files, &path)?;
+    let (bytes, size_bytes) = (map.bytes(), map.length() as u64);
     let facts = manifest.segments.iter().find(|facts| facts.number == number);
     let sealed_facts = facts.filter(|facts| facts.last_sequence != 0);
-    let mut summary =
-        SegmentSummary { path: path.clone(), number, size_bytes: length, ..Default::default() };
+    let report = SegmentReport { path: path.clone(), size_bytes, ..Default::default() };
+    let mut summary = SegmentSummary { report, number, ..Default::default() };
     for (offset, length) in unreadable_parts(&*map) {
         summary.problem(offset, format!("{length} bytes cannot be read from the medium"));
     }
@@ -98,7 +108,7 @@ pub(crate) fn verify_segment(
     if header.first_sequence == 0 && sealed_facts.is_none() {
         return Ok(Some(summary).filter(|summary| !summary.problems.is_empty()));
     }
-    summary.first_sequence = header.first_sequence;
+    summary.report.first_sequence = header.first_sequence;
     let seed = checksum_seed(&[identity]);
     match decode_footer(bytes, identity, number, header.first_sequence) {
         Ok(footer) => verify_sealed(bytes, seed, &footer, &mut summary),
@@ -106,11 +116,12 @@ pub(crate) fn verify_segment(
             // A loss of power while a segment is sealed leaves a part of its footer.
             summary.has_damaged_footer = reason == NoFooter::Damaged;
             if sealed_facts.is_some() {
-                summary.problem(length, "the footer is damaged");
+                summary.problem(size_bytes, "the footer is damaged");
             }
-            let scanned = scan_records(bytes, seed, summary.first_sequence);
-            summary.records = scanned.offsets.len() as u64;
-            summary.last_sequence = (summary.first_sequence + summary.records).saturating_sub(1);
+            let scanned = scan_records(bytes, seed, summary.report.first_sequence);
+            summary.report.records = scanned.offsets.len() as u64;
+            summary.report.last_sequence =
+                (summary.report.first_sequence + summary.report.records).saturating_sub(1);
         }
     }
     if let Some(facts) = sealed_facts {
@@ -119,14 +130,35 @@ pub(crate) fn verify_segment(
     Ok(Some(summary))
 }
 
+/// The findings in all segments that are part of the journal: what a collection left behind when
+/// the process ended is none. `failed` says whether a segment that cannot be checked ends this.
+pub(crate) fn verify_segments(
+    files: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+    mut failed: impl FnMut(Error) -> Result<()>,
+) -> Result<Vec<SegmentSummary>> {
+    let mut summaries = Vec::new();
+    for number in list_segments(files, directory)? {
+        match verify_segment(files, directory, manifest, number) {
+            Ok(summary) => summaries.extend(summary),
+            Err(error) => failed(error)?,
+        }
+    }
+    let spans: Vec<_> = summaries.iter().map(SegmentSummary::span).collect();
+    let mut is_current = current_segments(&spans, manifest).into_iter();
+    summaries.retain(|_| is_current.next().unwrap_or(true));
+    Ok(summaries)
+}
+
 /// Checks each record that the footer names.
 fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut SegmentSummary) {
-    summary.is_sealed = true;
-    summary.last_sequence = footer.last_sequence;
-    summary.records = u64::from(footer.count);
+    summary.report.is_sealed = true;
+    summary.report.last_sequence = footer.last_sequence;
+    summary.report.records = u64::from(footer.count);
     summary.is_collected = footer.clean_sequence().is_some();
     for (distance, offset) in footer.entries(bytes) {
-        let sequence = summary.first_sequence + distance;
+        let sequence = summary.report.first_sequence + distance;
         let end = footer.offset as usize;
         let record = bytes.get(offset as usize..end).unwrap_or_default();
         let decoded = Record::decode(record, seed);
@@ -144,15 +176,15 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
 }
 
 fn check_facts(facts: &SegmentFacts, summary: &mut SegmentSummary) {
-    let agrees = facts.first_sequence == summary.first_sequence
-        && facts.last_sequence == summary.last_sequence;
+    let agrees = facts.first_sequence == summary.report.first_sequence
+        && facts.last_sequence == summary.report.last_sequence;
     if !agrees {
         let what = format!(
             "the manifest names sequences {} to {}, the file holds {} to {}",
             facts.first_sequence,
             facts.last_sequence,
-            summary.first_sequence,
-            summary.last_sequence
+            summary.report.first_sequence,
+            summary.report.last_sequence
         );
         summary.problem(0, what);
     }

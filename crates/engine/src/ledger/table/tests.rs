@@ -54,6 +54,15 @@ fn entry((key, sequence): &Row) -> Entry<'_> {
     }
 }
 
+/// `count` rows, in the order of their keys.
+fn numbered(count: u64) -> Vec<Row> {
+    (0..count).map(|number| (format!("key{number:05}").into_bytes(), number + 1)).collect()
+}
+
+fn open(directory: &Path, facts: &TableFacts) -> Table {
+    Table::open(&SystemFileSystem, directory, STORE, facts.clone()).unwrap()
+}
+
 fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
     let mut writer =
         TableWriter::create(&SystemFileSystem, directory, STORE, number, shape()).unwrap();
@@ -103,9 +112,9 @@ proptest! {
         at in 0_u64..220,
     ) {
         let folder = folder();
-    let directory = folder.path();
+        let directory = folder.path();
         let facts = write(directory, 3, &rows);
-        let table = Arc::new(Table::open(&SystemFileSystem, directory, STORE, facts).unwrap());
+        let table = Arc::new(open(directory, &facts));
         table.verify().unwrap();
         let mut counts = EngineCounts::default();
         let budget = TableMemory::new(1 << 20);
@@ -146,7 +155,7 @@ proptest! {
 /// "not found".
 #[test]
 fn every_changed_byte_is_noticed() {
-    let rows: Vec<Row> = (0..150_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let rows = numbered(150);
     let folder = folder();
     let directory = folder.path();
     let facts = write(directory, 9, &rows);
@@ -183,9 +192,13 @@ fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<Fou
 }
 
 fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error::Result<()> {
-    let table = Table::open(&SystemFileSystem, directory, STORE, facts.clone())?;
+    check_all(&Table::open(&SystemFileSystem, directory, STORE, facts.clone())?, rows)
+}
+
+/// Looks all of `rows` up in the table that holds them.
+fn check_all(table: &Table, rows: &[Row]) -> crate::error::Result<()> {
     for row in rows {
-        let found = get(&table, row, &mut EngineCounts::default())?;
+        let found = get(table, row, &mut EngineCounts::default())?;
         assert_eq!(found, Some(entry(row).to_found()));
     }
     Ok(())
@@ -194,26 +207,21 @@ fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error:
 /// A directory that was collected by the writer answers as one that was made from the blocks.
 #[test]
 fn the_writer_knows_where_its_keys_are() {
-    let rows: Vec<Row> =
-        (0..2_000_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let rows = numbered(2_000);
     let folder = folder();
     let mut writer =
         TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, shape()).unwrap();
     rows.iter().for_each(|row| writer.add(&entry(row)).unwrap());
     let new = writer.finish().unwrap();
-    let mut table = Table::open(&SystemFileSystem, folder.path(), STORE, new.facts).unwrap();
+    let mut table = open(folder.path(), &new.facts);
     let budget = TableMemory::new(1 << 20);
     table.count_memory(&budget);
     let directories = new.places.finish(new.blocks, true, &budget);
     assert!(directories.keys.is_some());
     table.directories().give(directories);
     assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
+    check_all(&table, &rows).unwrap();
     let mut counts = EngineCounts::default();
-    for row in &rows {
-        let found = get(&table, row, &mut counts).unwrap();
-        assert_eq!(found, Some(entry(row).to_found()));
-        counts = EngineCounts::default();
-    }
     assert_eq!(get(&table, &(b"none".to_vec(), 1), &mut counts).unwrap(), None);
     assert_eq!((counts.filters_excluded, counts.blocks), (1, 0), "the directory alone answered");
     drop(table);
@@ -235,7 +243,7 @@ fn prefixes_are_found_where_they_begin() {
         .collect();
     let folder = folder();
     let facts = write(folder.path(), 1, &rows);
-    let table = Arc::new(Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap());
+    let table = Arc::new(open(folder.path(), &facts));
     let mut cursor = TableCursor::new(Arc::clone(&table), ReadMode::MayBlock);
     let seek = |cursor: &mut TableCursor, prefix: u8| {
         let prefix = [0, 0, prefix];
@@ -260,10 +268,10 @@ fn prefixes_are_found_where_they_begin() {
 /// Beyond its budget a table holds nothing but what it cannot do without, and answers as before.
 #[test]
 fn without_memory_answers_come_from_the_file() {
-    let rows: Vec<Row> = (0..900_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let rows = numbered(900);
     let folder = folder();
     let facts = write(folder.path(), 1, &rows);
-    let mut table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
+    let mut table = open(folder.path(), &facts);
     let budget = TableMemory::new(1);
     table.count_memory(&budget);
     let needed = budget.used_bytes();
@@ -271,23 +279,19 @@ fn without_memory_answers_come_from_the_file() {
     assert!(!table.directories().wants_keys(&budget));
     make_directories(&table, &budget);
     assert_eq!(budget.used_bytes(), needed);
-    for row in &rows {
-        let mut counts = EngineCounts::default();
-        let found = get(&table, row, &mut counts).unwrap();
-        assert_eq!(found, Some(entry(row).to_found()));
-    }
+    check_all(&table, &rows).unwrap();
 }
 
 /// A block that is damaged is found when its table's directory is made, and left for reads to
 /// report.
 #[test]
 fn a_damaged_table_gets_no_directory() {
-    let rows: Vec<Row> = (0..500_u64).map(|i| (format!("key{i:05}").into_bytes(), i + 1)).collect();
+    let rows = numbered(500);
     let folder = folder();
     let facts = write(folder.path(), 1, &rows);
     let file = SystemFileSystem.open(&table_path(folder.path(), 1), true).unwrap();
     file.write_all_at(&[0xff], 3_000).unwrap();
-    let table = Table::open(&SystemFileSystem, folder.path(), STORE, facts).unwrap();
+    let table = open(folder.path(), &facts);
     let budget = TableMemory::new(1 << 20);
     assert!(table.directories().wants_keys(&budget));
     make_directories(&table, &budget);

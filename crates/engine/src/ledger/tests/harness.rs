@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 use std::collections::HashSet;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,14 +13,18 @@ use pellucid_io::simulated::SimulatedFileSystem;
 use crate::error::{Error, Result};
 use crate::folder::make_folders;
 use crate::ledger::{
-    DroppedList, Entry, FoundEntry, JournalLink, Kind, Ledger, LedgerOptions, Manifest, NEWEST,
-    SegmentFacts,
+    Direction, DroppedList, Entry, FoundEntry, JournalLink, KeyRange, Kind, Ledger, LedgerOptions,
+    Manifest, NEWEST, SegmentFacts,
 };
 use crate::read_mode::ReadMode;
 
 pub(super) const STORE: u64 = 0xfeed;
 /// Sequence numbers of each segment of the journal that is not there.
 const SEGMENT_SEQUENCES: u64 = 64;
+
+/// All keys.
+pub(super) const EVERYTHING: KeyRange<'static> =
+    KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
 pub(super) fn directory() -> &'static Path {
     Path::new("/store")
@@ -71,6 +76,15 @@ pub(super) struct Books {
     pub(super) refuses_sync: std::sync::atomic::AtomicBool,
 }
 
+/// Adds the bytes of what was dropped to those of its segments.
+fn count_dead(dead_bytes: &mut Vec<u64>, dropped: &DroppedList) {
+    for entry in dropped.iter() {
+        let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
+        dead_bytes.resize(dead_bytes.len().max(segment + 1), 0);
+        dead_bytes[segment] += entry.record_bytes;
+    }
+}
+
 impl JournalLink for Books {
     fn make_durable(&self, sequence: u64) -> Result<()> {
         if self.refuses_sync.load(Ordering::Relaxed) {
@@ -87,12 +101,8 @@ impl JournalLink for Books {
         for entry in dropped.iter() {
             assert!(seen.insert(entry.sequence), "{} was dropped twice", entry.sequence);
             self.dropped_bytes.fetch_add(entry.record_bytes, Ordering::Relaxed);
-            let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
-            if dead_bytes.len() <= segment {
-                dead_bytes.resize(segment + 1, 0);
-            }
-            dead_bytes[segment] += entry.record_bytes;
         }
+        count_dead(&mut dead_bytes, dropped);
     }
 
     fn now_ms(&self) -> u64 {
@@ -101,13 +111,7 @@ impl JournalLink for Books {
 
     fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut dead_bytes = self.dead_bytes.lock().unwrap().clone();
-        for entry in dropped.iter() {
-            let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
-            if dead_bytes.len() <= segment {
-                dead_bytes.resize(segment + 1, 0);
-            }
-            dead_bytes[segment] += entry.record_bytes;
-        }
+        count_dead(&mut dead_bytes, dropped);
         (0..200)
             .map(|number| SegmentFacts {
                 number,
@@ -151,6 +155,21 @@ impl Record {
             head: &b"0123456789012345678901234567890123456789012345"[..self.sequence as usize % 46],
         }
     }
+}
+
+/// The keys that a scan of `ledger` at `at` finds, with their sequence numbers.
+pub(super) fn scanned(
+    ledger: &Ledger,
+    range: KeyRange<'_>,
+    direction: Direction,
+    at: u64,
+) -> Vec<(Vec<u8>, u64)> {
+    let mut scan = ledger.scan(range, direction, at, ReadMode::MayBlock).unwrap();
+    let mut found = Vec::new();
+    while let Some((key, entry)) = scan.next().unwrap() {
+        found.push((key.to_vec(), entry.sequence));
+    }
+    found
 }
 
 /// A ledger with its books and every record that was written.
@@ -229,6 +248,11 @@ impl Store {
             self.ledger.rotate_if_full(record.sequence);
         }
         Ok(())
+    }
+
+    /// As [`Store::reopen`], with the files as they are.
+    pub(super) fn reopen_as_it_is(&mut self) {
+        self.reopen(self.fs.clone()).unwrap();
     }
 
     /// Checks every key that was ever written.

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, NEWEST, SnapshotGuard};
-use crate::read_mode::ReadMode;
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -97,8 +96,6 @@ fn key_of(number: u8) -> Vec<u8> {
     [vec![0, number % 3], vec![b'k'; length], vec![number / 20]].concat()
 }
 
-type Answers = Vec<(Vec<u8>, u64)>;
-
 struct Run {
     store: Store,
     snapshots: Vec<SnapshotGuard>,
@@ -134,8 +131,7 @@ impl Run {
             Operation::Reopen => {
                 // Snapshots do not outlive the process.
                 self.snapshots.clear();
-                let fs = self.store.fs.clone();
-                self.store.reopen(fs).unwrap();
+                self.store.reopen_as_it_is();
             }
             Operation::Scan { from, to, inclusive, reverse, snapshot } => {
                 let at = self.snapshots.last().filter(|_| *snapshot);
@@ -175,17 +171,12 @@ impl Run {
             })
         };
         let within = model.into_iter().filter(|(key, _)| is_within(key));
-        let mut expected: Answers =
-            within.map(|(key, sequence)| (key.to_vec(), sequence)).collect();
+        let mut expected: Vec<_> = within.map(|(key, sequence)| (key.to_vec(), sequence)).collect();
         if reverse {
             expected.reverse();
         }
         let direction = if reverse { Direction::Backward } else { Direction::Forward };
-        let mut scan = self.store.ledger.scan(range, direction, at, ReadMode::MayBlock).unwrap();
-        let mut found = Answers::new();
-        while let Some((key, entry)) = scan.next().unwrap() {
-            found.push((key.to_vec(), entry.sequence));
-        }
+        let found = scanned(&self.store.ledger, range, direction, at);
         assert_eq!(found, expected, "scan {direction:?} of {range:?} at {at}");
     }
 
@@ -238,9 +229,8 @@ proptest! {
         }
         run.check_gets();
         run.check_books();
-        let everything = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        run.check_scan(everything, false, NEWEST);
-        run.check_scan(everything, true, NEWEST);
+        run.check_scan(EVERYTHING, false, NEWEST);
+        run.check_scan(EVERYTHING, true, NEWEST);
         run.store.ledger.verify().unwrap();
 
         // Without snapshots, one level holds the live keys and nothing else.

@@ -23,8 +23,7 @@ fn level_0_keeps_its_order_through_merges_and_reopening() {
             store.ledger.compact_step().unwrap();
         }
         if round % 5 == 4 {
-            let fs = store.fs.clone();
-            store.reopen(fs).unwrap();
+            store.reopen_as_it_is();
         }
         let newest = store.last_sequence() - 1;
         assert_eq!(store.get(b"\0\x01hot", NEWEST).unwrap().sequence, newest);
@@ -35,15 +34,13 @@ fn level_0_keeps_its_order_through_merges_and_reopening() {
 #[test]
 fn a_flush_within_a_merge_stays_above_it() {
     let mut store = Store::create(small_options());
-    for key in 0..2000_u32 {
-        store.put(&[&[0, 1], &key.to_be_bytes()[..]].concat());
-    }
+    (0..2_000).for_each(|number| store.put(&key(number)));
     store.flush();
     for _ in 0..3 {
-        store.put(b"\0\x01\0\0\0\x05");
+        store.put(&key(5));
         store.flush();
     }
-    store.put(b"\0\x01\0\0\0\x05");
+    store.put(&key(5));
     store.ledger.seal_for_tests(store.last_sequence());
     assert!(store.ledger.compact_step().unwrap());
     let stats = store.ledger.stats();
@@ -105,8 +102,7 @@ fn keys_that_begin_alike_are_found_in_whichever_table_they_are() {
 fn deleted_keys_stay_deleted_at_every_depth() {
     let options = LedgerOptions { level_base_bytes: 1, level_factor: 1, ..small_options() };
     let mut store = Store::create(options);
-    let keys: Vec<Vec<u8>> =
-        (0..200_u32).map(|key| [&[0, 1], &key.to_be_bytes()[..]].concat()).collect();
+    let keys: Vec<_> = (0..200).map(key).collect();
     for kind in [Kind::Put, Kind::Delete] {
         for key in &keys {
             store.write(key, kind);
@@ -155,21 +151,15 @@ fn a_snapshot_keeps_its_versions_through_merges() {
 /// A scan goes on over what it began with, whatever is merged and removed meanwhile.
 #[test]
 fn a_scan_outlives_the_tables_that_it_reads() {
-    use crate::ledger::{Direction, KeyRange};
-    use std::ops::Bound::Unbounded;
     let mut store = Store::create(small_options());
-    for key in 0..500_u32 {
-        store.put(&[&[0, 1], &key.to_be_bytes()[..]].concat());
-    }
+    (0..500).for_each(|number| store.put(&key(number)));
     store.flush();
-    let range = KeyRange { start: Unbounded, end: Unbounded };
     for direction in [Direction::Forward, Direction::Backward] {
-        let mut scan = store.ledger.scan(range, direction, NEWEST, ReadMode::MayBlock).unwrap();
+        let mut scan =
+            store.ledger.scan(EVERYTHING, direction, NEWEST, ReadMode::MayBlock).unwrap();
         assert!(scan.next().unwrap().is_some());
         let at = store.ledger.published_sequence();
-        for key in 0..500_u32 {
-            store.write(&[&[0, 1], &key.to_be_bytes()[..]].concat(), Kind::Put);
-        }
+        (0..500).for_each(|number| store.put(&key(number)));
         store.flush();
         store.ledger.compact_all().unwrap();
         let mut seen = 1;

@@ -52,8 +52,7 @@ fn a_merge_in_parts_is_the_same_as_a_whole_one() {
         (merges.runs, merges.entries_in, merges.entries_dropped, merges.bytes_in)
     };
     assert_eq!(figures(&parted), figures(&whole));
-    let fs = parted.fs.clone();
-    parted.reopen(fs).unwrap();
+    parted.reopen_as_it_is();
     parted.check_all();
 }
 

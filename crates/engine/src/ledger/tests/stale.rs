@@ -62,8 +62,7 @@ fn what_has_expired_sinks_to_what_it_may_hide() {
     merge_all(&store);
     // From now on, tables stay in level 1.
     store.options = LedgerOptions { level_base_bytes: 1 << 40, ..sinking };
-    let fs = store.fs.clone();
-    store.reopen(fs).unwrap();
+    store.reopen_as_it_is();
     put_all(&mut store, 0..40);
     store.flush();
     merge_all(&store);

@@ -1,6 +1,5 @@
 //! The background thread beside a writer and readers.
 
-use std::ops::Bound::Unbounded;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -11,8 +10,7 @@ use pellucid_io::simulated::Faults;
 use super::harness::*;
 use crate::error::{Error, Result};
 use crate::ledger::{
-    Direction, DroppedList, JournalLink, KeyRange, Kind, Ledger, LedgerOptions, NEWEST,
-    SegmentFacts,
+    Direction, DroppedList, JournalLink, Kind, Ledger, LedgerOptions, NEWEST, SegmentFacts,
 };
 use crate::read_mode::ReadMode;
 
@@ -70,23 +68,9 @@ fn readers_never_go_back_while_jobs_run() {
                 }
                 if turn.is_multiple_of(512) {
                     let snapshot = ledger.register_snapshot();
-                    let everything = KeyRange { start: Unbounded, end: Unbounded };
-                    let count = || {
-                        let mut scan = ledger
-                            .scan(
-                                everything,
-                                Direction::Forward,
-                                snapshot.sequence(),
-                                ReadMode::MayBlock,
-                            )
-                            .unwrap();
-                        let mut sequences = Vec::new();
-                        while let Some((_, found)) = scan.next().unwrap() {
-                            sequences.push(found.sequence);
-                        }
-                        sequences
-                    };
-                    assert_eq!(count(), count(), "a snapshot changed");
+                    let at = snapshot.sequence();
+                    let seen = || scanned(&ledger, EVERYTHING, Direction::Forward, at);
+                    assert_eq!(seen(), seen(), "a snapshot changed");
                 }
                 read.fetch_add(1, Ordering::Relaxed);
             }
@@ -219,7 +203,6 @@ fn closing_in_the_middle_of_work_loses_nothing() {
         store.write(&record.key, record.kind);
         store.ledger.rotate_if_full(sequence);
     }
-    let fs = store.fs.clone();
-    store.reopen(fs).unwrap();
+    store.reopen_as_it_is();
     store.check_all();
 }
