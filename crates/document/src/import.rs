@@ -286,7 +286,7 @@ impl Import<'_> {
                         self.refuse(message, ErrorNumber::HTTP_BAD_PARAMETER.into())?;
                         continue;
                     }
-                    let mut builder = Builder::with(Vec::new(), Duplicates::First);
+                    let mut builder = Builder::with(Duplicates::First);
                     builder.begin_object();
                     for (name, value) in attributes.iter().zip(values.iter()) {
                         if !matches!(value, Ref::Null) {
@@ -346,7 +346,7 @@ impl Import<'_> {
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
             return Ok(None);
         }
-        let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+        let mut builder = Builder::with(Duplicates::Last);
         builder.begin_object();
         for (name, value) in object.iter() {
             let prefix = match name {

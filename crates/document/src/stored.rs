@@ -127,7 +127,7 @@ pub(crate) fn merge(
 }
 
 fn begin(shape: &Shape, key: &str, ends: Option<Ends<'_>>) -> Builder {
-    let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+    let mut builder = Builder::with(Duplicates::Last);
     builder.begin_object();
     builder.name("_key");
     builder.string(key);
