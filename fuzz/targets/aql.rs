@@ -12,8 +12,7 @@ use pellucid_aql::{
     QueryError, QueryOptions, Scan, Source, WriteBatch, parse,
 };
 use pellucid_document::{
-    CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, QueryData, SYSTEM_DATABASE,
-    import,
+    CollectionKind, Documents, ImportForm, ImportOptions, QueryData, SYSTEM_DATABASE, import,
 };
 use pellucid_fuzz::documents::{collection, empty, index};
 use pellucid_store::Acknowledgement;
@@ -49,18 +48,8 @@ thread_local! {
 
 fn world() -> Arc<Documents> {
     let documents = empty();
-    let options = ImportOptions {
-        form: ImportForm::Array,
-        on_duplicate: OnDuplicate::Error,
-        overwrite: false,
-        complete: true,
-        details: false,
-        from_prefix: None,
-        to_prefix: None,
-        overwrite_collection_prefix: false,
-        ignore_missing: false,
-        acknowledgement: Acknowledgement::Os,
-    };
+    let options =
+        ImportOptions { form: ImportForm::Array, complete: true, ..ImportOptions::default() };
     let of_c = vec![
         index(&["a", "b.c"], false),
         index(&["s"], false),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Documents, ImportForm, ImportOptions, OnDuplicate, document_of,
+    Collection, CollectionKind, Documents, ImportForm, ImportOptions, Overwrite, document_of,
     for_each, import,
 };
 use pellucid_fuzz::documents::{self, collection, index};
@@ -43,10 +43,10 @@ fn options(choice: u8) -> ImportOptions {
             _ => ImportForm::Auto,
         },
         on_duplicate: match choice >> 2 & 3 {
-            0 => OnDuplicate::Error,
-            1 => OnDuplicate::Update,
-            2 => OnDuplicate::Replace,
-            _ => OnDuplicate::Ignore,
+            0 => Overwrite::Conflict,
+            1 => Overwrite::Update,
+            2 => Overwrite::Replace,
+            _ => Overwrite::Ignore,
         },
         overwrite: false,
         complete: choice & 16 != 0,

@@ -145,10 +145,6 @@ impl Collection {
         self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
     }
 
-    pub(crate) fn note_emptied(&self) {
-        self.count.store(0, Ordering::Relaxed);
-    }
-
     /// Keeps the shape as it is.
     pub(crate) fn hold_shape(&self) -> RwLockReadGuard<'_, ()> {
         self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -164,8 +160,12 @@ impl Collection {
         Arc::ptr_eq(&self.shape.load(), shape)
     }
 
-    /// Puts a new definition in place; the caller holds the writers.
+    /// Puts a new definition in place; the caller holds the writers. Under another storage number
+    /// there are no documents.
     pub(crate) fn set_definition(&self, definition: CollectionDefinition) {
+        if definition.storage != self.shape.load().definition.storage {
+            self.count.store(0, Ordering::Relaxed);
+        }
         self.shape.store(Arc::new(Shape::new(definition)));
     }
 

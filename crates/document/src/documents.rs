@@ -425,15 +425,11 @@ impl Documents {
     /// 1203 if the collection is gone.
     pub fn truncate(&self, collection: &Collection) -> Result<()> {
         let _turn = self.change_turn();
-        let _writers = collection.hold_writers();
-        collection.check_there()?;
-        let mut definition = collection.shape().definition.clone();
-        let garbage = storage_prefix(definition.storage);
-        definition.storage = self.next_tick()?;
-        self.storage.change_collection(&definition, &[garbage])?;
-        collection.set_definition(definition);
-        collection.note_emptied();
-        Ok(())
+        self.change_collection(collection, |definition| {
+            let garbage = storage_prefix(definition.storage);
+            definition.storage = self.next_tick()?;
+            Ok(((), vec![garbage]))
+        })
     }
 
     /// Gives a collection another name.
@@ -447,17 +443,14 @@ impl Documents {
         name: &str,
     ) -> Result<()> {
         let _turn = self.change_turn();
-        let _writers = collection.hold_writers();
-        collection.check_there()?;
-        let mut definition = collection.shape().definition.clone();
-        if definition.name == name {
-            return Ok(());
-        }
-        check_collection_name(name, definition.is_system)?;
-        self.check_unused(database, name)?;
-        name.clone_into(&mut definition.name);
-        self.storage.change_collection(&definition, &[])?;
-        collection.set_definition(definition);
+        self.change_collection(collection, |definition| {
+            if definition.name != name {
+                check_collection_name(name, definition.is_system)?;
+                self.check_unused(database, name)?;
+                name.clone_into(&mut definition.name);
+            }
+            Ok(((), Vec::new()))
+        })?;
         database.renamed(collection);
         Ok(())
     }
@@ -468,13 +461,32 @@ impl Documents {
     /// 1203 if it is gone.
     pub fn set_wait_for_sync(&self, collection: &Collection, wait_for_sync: bool) -> Result<()> {
         let _turn = self.change_turn();
+        self.change_collection(collection, |definition| {
+            definition.wait_for_sync = wait_for_sync;
+            Ok(((), Vec::new()))
+        })
+    }
+
+    /// Changes the definition of a collection while its writers wait: `change` says how, and gives
+    /// its result and the prefixes that become garbage. The caller holds the turn.
+    ///
+    /// # Errors
+    /// 1203 if the collection is gone, and those of `change` and of the store.
+    pub(crate) fn change_collection<T>(
+        &self,
+        collection: &Collection,
+        change: impl FnOnce(&mut CollectionDefinition) -> Result<(T, Vec<Vec<u8>>)>,
+    ) -> Result<T> {
         let _writers = collection.hold_writers();
         collection.check_there()?;
-        let mut definition = collection.shape().definition.clone();
-        definition.wait_for_sync = wait_for_sync;
-        self.storage.change_collection(&definition, &[])?;
-        collection.set_definition(definition);
-        Ok(())
+        let shape = collection.shape();
+        let mut definition = shape.definition.clone();
+        let (result, garbage) = change(&mut definition)?;
+        if definition != shape.definition {
+            self.storage.change_collection(&definition, &garbage)?;
+            collection.set_definition(definition);
+        }
+        Ok(result)
     }
 
     /// Keeps other changes of definitions waiting.

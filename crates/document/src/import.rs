@@ -43,27 +43,13 @@ pub enum ImportForm {
     Rows,
 }
 
-/// The effect of a document whose key is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDuplicate {
-    /// An error.
-    #[default]
-    Error,
-    /// It is merged into the one that is there.
-    Update,
-    /// It takes its place.
-    Replace,
-    /// It is left out.
-    Ignore,
-}
-
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// The form of the body.
     pub form: ImportForm,
     /// The effect of keys that are there.
-    pub on_duplicate: OnDuplicate,
+    pub on_duplicate: Overwrite,
     /// The collection is emptied first, once the body is known to be of its form.
     pub overwrite: bool,
     /// One error undoes all; with `overwrite`, one of the body itself, as the collection is emptied
@@ -286,7 +272,7 @@ impl Import<'_> {
                         self.refuse(message, ErrorNumber::HTTP_BAD_PARAMETER.into())?;
                         continue;
                     }
-                    let mut builder = Builder::with(Vec::new(), Duplicates::First);
+                    let mut builder = Builder::with(Duplicates::First);
                     builder.begin_object();
                     for (name, value) in attributes.iter().zip(values.iter()) {
                         if !matches!(value, Ref::Null) {
@@ -315,7 +301,7 @@ impl Import<'_> {
     fn check_size(&self) -> Result<()> {
         let is_large = self.places.len() * CHANGE_BYTES >= TRANSACTION_BYTES_MAX;
         // Of those that are there, any number may be left out.
-        let all_change = self.options.on_duplicate != OnDuplicate::Ignore;
+        let all_change = self.options.on_duplicate != Overwrite::Ignore;
         if self.options.complete && all_change && is_large {
             return Err(too_large_for_one());
         }
@@ -346,7 +332,7 @@ impl Import<'_> {
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
             return Ok(None);
         }
-        let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+        let mut builder = Builder::with(Duplicates::Last);
         builder.begin_object();
         for (name, value) in object.iter() {
             let prefix = match name {
@@ -496,13 +482,10 @@ impl Import<'_> {
             return ImportOutcome::Refused(error);
         };
         let written = match self.options.on_duplicate {
-            OnDuplicate::Error => return ImportOutcome::Refused(error),
-            OnDuplicate::Ignore => return ImportOutcome::Ignored,
-            OnDuplicate::Update => transaction.update(collection, key, object, &options, timeline),
-            OnDuplicate::Replace => {
-                let options = WriteOptions { overwrite: Overwrite::Replace, ..options };
-                transaction.replace(collection, key, object, &options, timeline)
-            }
+            Overwrite::Conflict => return ImportOutcome::Refused(error),
+            Overwrite::Ignore => return ImportOutcome::Ignored,
+            Overwrite::Update => transaction.update(collection, key, object, &options, timeline),
+            Overwrite::Replace => transaction.replace(collection, key, object, &options, timeline),
         };
         match written {
             Ok(_) => ImportOutcome::Updated,

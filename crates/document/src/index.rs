@@ -145,12 +145,8 @@ impl Index {
             );
             return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
         };
-        let mut entries = Vec::with_capacity(count);
-        for number in 0..count {
-            if let Some(entry) = self.entry(&values, number, key) {
-                entries.push(entry);
-            }
-        }
+        let uncut = (0..count).filter_map(|number| self.uncut(&values, number));
+        let mut entries: Vec<_> = uncut.map(|uncut| self.entry_of(uncut, key)).collect();
         if entries.len() > 1 {
             let given = entries.len();
             entries.sort_unstable();
@@ -160,11 +156,6 @@ impl Index {
             }
         }
         Ok(entries)
-    }
-
-    /// The entry for one choice of values, unless the index is sparse and one of them is null.
-    fn entry(&self, values: &[Vec<Ref<'_>>], number: usize, key: &str) -> Option<Entry> {
-        Some(self.entry_of(self.uncut(values, number)?, key))
     }
 
     /// The entry whose key is `bytes` before it is cut and ends with the document's.

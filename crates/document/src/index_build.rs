@@ -81,10 +81,10 @@ pub fn create_index_while(
         return Ok((index.clone(), false));
     }
     let _filling = documents.fill_turn(goes_on)?;
-    let index = match announce(documents, collection, wanted)? {
-        Announced::There(definition) => return Ok((definition, false)),
-        Announced::New(definition) => definition,
-    };
+    let (index, is_new) = announce(documents, collection, wanted)?;
+    if !is_new {
+        return Ok((index, false));
+    }
     match fill(documents, collection, index.id, goes_on) {
         Ok(definition) => Ok((definition, true)),
         Err(error) => {
@@ -95,40 +95,36 @@ pub fn create_index_while(
     }
 }
 
-/// Lets writers keep up a new index.
+/// Lets writers keep up a new index. Gives the one that is there if it is the same, and whether it
+/// has to be filled: one that nobody fills, as this turn is ours, was left by a failure that could
+/// not remove it either, and is filled again.
 fn announce(
     documents: &Documents,
     collection: &Collection,
     wanted: IndexDefinition,
-) -> Result<Announced> {
+) -> Result<(IndexDefinition, bool)> {
     let _turn = documents.change_turn();
-    let _writers = collection.hold_writers();
-    collection.check_there()?;
-    let mut definition = collection.shape().definition.clone();
-    for index in &definition.indexes {
-        let is_same_name = index.name == wanted.name;
-        if index.is_same_as(&wanted) && (wanted.name.is_empty() || is_same_name) {
-            return Ok(announced_before(index));
+    documents.change_collection(collection, |definition| {
+        for index in &definition.indexes {
+            if index.is_same_as(&wanted) {
+                let is_new = index.state == IndexState::Filling;
+                return Ok(((index.clone(), is_new), Vec::new()));
+            }
+            if index.name == wanted.name {
+                let message = "duplicate value for `id` or `name`";
+                return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
+            }
         }
-        if is_same_name {
-            let message = "duplicate value for `id` or `name`";
-            return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
+        if wanted.name == "primary" || definition.indexes.len() >= INDEXES_MAX {
+            let message = "bad parameter: too many indexes, or a name that is taken";
+            return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
         }
-        if index.is_same_as(&wanted) {
-            return Ok(announced_before(index));
-        }
-    }
-    if wanted.name == "primary" || definition.indexes.len() >= INDEXES_MAX {
-        let message = "bad parameter: too many indexes, or a name that is taken";
-        return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
-    }
-    let id = documents.next_tick()?;
-    let name = if wanted.name.is_empty() { format!("idx_{id}") } else { wanted.name };
-    let index = IndexDefinition { id, name, state: IndexState::Filling, ..wanted };
-    definition.indexes.push(index.clone());
-    documents.storage().change_collection(&definition, &[])?;
-    collection.set_definition(definition);
-    Ok(Announced::New(index))
+        let id = documents.next_tick()?;
+        let name = if wanted.name.is_empty() { format!("idx_{id}") } else { wanted.name };
+        let index = IndexDefinition { id, name, state: IndexState::Filling, ..wanted };
+        definition.indexes.push(index.clone());
+        Ok(((index, true), Vec::new()))
+    })
 }
 
 /// Gives all documents their entries, then shows the index.
@@ -144,17 +140,12 @@ fn fill(
         std::thread::sleep(FILL_PAUSE);
     }
     let _turn = documents.change_turn();
-    let _writers = collection.hold_writers();
-    collection.check_there()?;
-    let mut definition = collection.shape().definition.clone();
-    let Some(index) = definition.indexes.iter_mut().find(|index| index.id == id) else {
-        return Err(ErrorNumber::INDEX_NOT_FOUND.into());
-    };
-    index.state = IndexState::Ready;
-    let index = index.clone();
-    documents.storage().change_collection(&definition, &[])?;
-    collection.set_definition(definition);
-    Ok(index)
+    documents.change_collection(collection, |definition| {
+        let index = definition.indexes.iter_mut().find(|index| index.id == id);
+        let index = index.ok_or(ErrorNumber::INDEX_NOT_FOUND)?;
+        index.state = IndexState::Ready;
+        Ok((index.clone(), Vec::new()))
+    })
 }
 
 /// Gives the next documents their entries. Says whether there were any.
@@ -254,31 +245,12 @@ pub fn drop_index(documents: &Documents, collection: &Collection, id: u64) -> Re
 
 fn remove_index(documents: &Documents, collection: &Collection, id: u64) -> Result<()> {
     let _turn = documents.change_turn();
-    let _writers = collection.hold_writers();
-    collection.check_there()?;
-    let mut definition = collection.shape().definition.clone();
-    let Some(place) = definition.indexes.iter().position(|index| index.id == id) else {
-        return Err(ErrorNumber::INDEX_NOT_FOUND.into());
-    };
-    let index = definition.indexes.remove(place);
-    let garbage = index_prefix(definition.storage, index.id, index.unique);
-    documents.storage().change_collection(&definition, &[garbage])?;
-    collection.set_definition(definition);
-    Ok(())
-}
-
-enum Announced {
-    There(IndexDefinition),
-    New(IndexDefinition),
-}
-
-/// An index that is known already. One that nobody fills, as this turn is ours, was left by a
-/// failure that could not remove it either: it is filled again.
-fn announced_before(index: &IndexDefinition) -> Announced {
-    match index.state {
-        IndexState::Filling => Announced::New(index.clone()),
-        _ => Announced::There(index.clone()),
-    }
+    documents.change_collection(collection, |definition| {
+        let place = definition.indexes.iter().position(|index| index.id == id);
+        let index = definition.indexes.remove(place.ok_or(ErrorNumber::INDEX_NOT_FOUND)?);
+        let garbage = index_prefix(definition.storage, index.id, index.unique);
+        Ok(((), vec![garbage]))
+    })
 }
 
 /// Finds an index by its number or name.

@@ -55,7 +55,7 @@ pub use definition::{
 pub use documents::Documents;
 pub use error::{DocumentError, ErrorNumber, GoesOn, Result, StoredRevision};
 pub use expiry::remove_expired;
-pub use import::{ImportForm, ImportOptions, ImportReport, OnDuplicate, import};
+pub use import::{ImportForm, ImportOptions, ImportReport, import};
 pub use index::{FieldPath, Index};
 pub use index_build::{create_index, create_index_while, drop_index, find_index};
 pub use layout::{lookup_prefix, part_of};

@@ -67,27 +67,7 @@ pub(crate) fn check_index_name(name: &str) -> Result<()> {
 /// A document may have this key.
 #[must_use]
 pub fn is_document_key(key: &[u8]) -> bool {
-    let is_allowed = |byte: &u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'_' | b'-'
-                    | b'.'
-                    | b'@'
-                    | b'('
-                    | b')'
-                    | b'+'
-                    | b','
-                    | b'='
-                    | b';'
-                    | b'$'
-                    | b'!'
-                    | b'*'
-                    | b'\''
-                    | b'%'
-                    | b':'
-            )
-    };
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(byte);
     (1..=DOCUMENT_KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(is_allowed)
 }
 

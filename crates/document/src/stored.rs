@@ -4,9 +4,11 @@
 //! The revision is the entry's sequence number, which is not known when the bytes are made. It has
 //! room in them, of fixed length, and whoever reads a document writes it there in their copy.
 
+use std::sync::Arc;
+
 use pellucid_store::{Note, Object};
 use pellucid_value::packed::{self, Builder};
-use pellucid_value::{Duplicates, MergeOptions, ObjectRef, OverLimit, Ref, Value, merge_into};
+use pellucid_value::{Duplicates, MergeOptions, ObjectRef, OverLimit, Ref, merge_into};
 
 use crate::collection::Shape;
 use crate::error::{DocumentError, ErrorNumber, Result};
@@ -60,32 +62,8 @@ pub(crate) fn assemble(
     if keep_null && let Some(stored) = copied(shape, key, body, ends) {
         return Ok(stored);
     }
-    let mut builder = begin(shape, key, ends);
-    if keep_null {
-        for (name, value) in body.iter().filter(|(name, _)| !is_system_attribute(name)) {
-            builder.name(name);
-            builder.value(value);
-        }
-    } else {
-        let nothing = Value::Object(std::sync::Arc::default());
-        let options = MergeOptions { keep_null, merge_objects: true };
-        if let Some(nothing) = nothing.view().as_object() {
-            merge_into(&mut builder, nothing, body, options, &is_system_attribute);
-        }
-    }
-    finish(builder, shape, key)
-}
-
-/// Ends the object that a document is.
-fn finish(mut builder: Builder, shape: &Shape, key: &str) -> Result<Vec<u8>> {
-    builder.end();
-    builder.finish().map_err(|over| {
-        let number = match over {
-            OverLimit::Depth { .. } => ErrorNumber::TOO_MUCH_NESTING,
-            OverLimit::Size => ErrorNumber::DOCUMENT_TOO_LARGE,
-        };
-        DocumentError::new(number, format!("{over}: {}{key}", shape.id_prefix))
-    })
+    let (nothing, options) = (Arc::default(), MergeOptions { keep_null, merge_objects: true });
+    merge(shape, key, ObjectRef::Built(&nothing), body, ends, options)
 }
 
 /// The stored form by copying what the user gave as it lies, where that can be done.
@@ -121,13 +99,7 @@ pub(crate) fn merge(
     ends: Option<Ends<'_>>,
     options: MergeOptions,
 ) -> Result<Vec<u8>> {
-    let mut builder = begin(shape, key, ends);
-    merge_into(&mut builder, old, changes, options, &is_system_attribute);
-    finish(builder, shape, key)
-}
-
-fn begin(shape: &Shape, key: &str, ends: Option<Ends<'_>>) -> Builder {
-    let mut builder = Builder::with(Vec::new(), Duplicates::Last);
+    let mut builder = Builder::with(Duplicates::Last);
     builder.begin_object();
     builder.name("_key");
     builder.string(key);
@@ -141,7 +113,15 @@ fn begin(shape: &Shape, key: &str, ends: Option<Ends<'_>>) -> Builder {
     }
     builder.name("_rev");
     builder.string(NO_REVISION);
-    builder
+    merge_into(&mut builder, old, changes, options, &is_system_attribute);
+    builder.end();
+    builder.finish().map_err(|over| {
+        let number = match over {
+            OverLimit::Depth { .. } => ErrorNumber::TOO_MUCH_NESTING,
+            OverLimit::Size => ErrorNumber::DOCUMENT_TOO_LARGE,
+        };
+        DocumentError::new(number, format!("{over}: {}{key}", shape.id_prefix))
+    })
 }
 
 /// The object that stored bytes are.

@@ -47,9 +47,13 @@ impl Version {
     /// The revision, once the transaction is committed.
     #[must_use]
     pub fn revision(self, committed: &Committed) -> String {
+        revision_text(self.sequence(committed))
+    }
+
+    fn sequence(self, committed: &Committed) -> u64 {
         match self {
-            Version::Written(sequence) => revision_text(sequence),
-            Version::Change(change) => revision_text(committed.sequence(change)),
+            Version::Written(sequence) => sequence,
+            Version::Change(change) => committed.sequence(change),
         }
     }
 
@@ -58,11 +62,7 @@ impl Version {
     /// # Errors
     /// 4 if the stored bytes make no sense.
     pub fn reveal(self, shape: &Shape, stored: &[u8], committed: &Committed) -> Result<Vec<u8>> {
-        let sequence = match self {
-            Version::Written(sequence) => sequence,
-            Version::Change(change) => committed.sequence(change),
-        };
-        reveal(shape, stored, sequence)
+        reveal(shape, stored, self.sequence(committed))
     }
 
     /// The revision, provisional until the transaction is committed.
@@ -172,7 +172,7 @@ impl Transaction {
         let ends = ends_of(&shape, body, None)?;
         let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
         let stored = assemble(&shape, &key, body, ends, keep_null)?;
-        let change = self.put(part, &key, store_key, stored, None, timeline)?;
+        let change = self.put(part, &key, store_key, Some(stored), None, timeline)?;
         let version = Version::Change(change);
         Ok(Outcome { key, version, previous: None, was_ignored: false })
     }
@@ -202,6 +202,7 @@ impl Transaction {
                 return Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true });
             }
         };
+        check_expected(key, before.version, options.expected)?;
         self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
@@ -249,12 +250,7 @@ impl Transaction {
         let store_key = shape.document_key(key.as_bytes());
         let needs_value =
             rewrite == Rewrite::Update || options.wants_old || !shape.indexes.is_empty();
-        if needs_value {
-            self.check_head(key, &store_key, options.expected, timeline)?;
-        }
-        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
-            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
-        };
+        let before = self.there(key, &store_key, needs_value, options.expected, timeline)?;
         self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
@@ -269,7 +265,6 @@ impl Transaction {
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
     ) -> Result<Outcome> {
-        check_expected(key, before.version, options.expected)?;
         let shape = self.changes.shape(part);
         let stored = match rewrite {
             Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true)?,
@@ -280,7 +275,7 @@ impl Transaction {
             }
         };
         let store_key = shape.document_key(key.as_bytes());
-        let change = self.put(part, key, store_key, stored, Some(&before), timeline)?;
+        let change = self.put(part, key, store_key, Some(stored), Some(&before), timeline)?;
         let previous = Some(before.wanted(options));
         let (key, version) = (key.to_owned(), Version::Change(change));
         Ok(Outcome { key, version, previous, was_ignored: false })
@@ -301,47 +296,33 @@ impl Transaction {
         let shape = self.changes.shape(part);
         let store_key = shape.document_key(key.as_bytes());
         let needs_value = options.wants_old || !shape.indexes.is_empty();
-        if needs_value {
-            self.check_head(key, &store_key, options.expected, timeline)?;
-        }
-        let Some(before) = self.before(&store_key, needs_value, timeline)? else {
-            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
-        };
-        check_expected(key, before.version, options.expected)?;
-        let mut entries = Vec::new();
-        if let Some(stored) = before.stored.as_deref().filter(|_| !shape.indexes.is_empty()) {
-            let old = object_of(stored)?;
-            for index in &shape.indexes {
-                let going = index.entries_of(old, key)?;
-                entries.extend(going.into_iter().map(|entry| gone(index, entry.key)));
-            }
-        }
-        let (condition, kind) = (condition_of(before.version), ChangeKind::Document(part));
-        self.changes.apply(Change { key: store_key, value: None, condition, kind });
-        entries.into_iter().for_each(|entry| {
-            self.changes.apply(entry);
-        });
+        let before = self.there(key, &store_key, needs_value, options.expected, timeline)?;
+        self.put(part, key, store_key, None, Some(&before), timeline)?;
         let version = before.version;
         let previous = Some(before.wanted(options));
         Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
     }
 
-    /// Refuses a document that has another revision than the expected one, by its head alone: its
-    /// body is not read for that.
-    fn check_head(
+    /// The document of this key, which has to be there and to have the expected revision. If it has
+    /// another one, that is told by its head alone: its body is not read for that.
+    fn there(
         &self,
         key: &str,
         store_key: &[u8],
+        needs_value: bool,
         expected: Option<&[u8]>,
         timeline: &mut Timeline,
-    ) -> Result<()> {
-        if expected.is_none() {
-            return Ok(());
+    ) -> Result<Previous> {
+        let mut look = |needs_value| {
+            let before = self.before(store_key, needs_value, timeline)?;
+            let before = before.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+            check_expected(key, before.version, expected)?;
+            Ok(before)
+        };
+        if needs_value && expected.is_some() {
+            look(false)?;
         }
-        match self.before(store_key, false, timeline)? {
-            Some(before) => check_expected(key, before.version, expected),
-            None => Err(ErrorNumber::DOCUMENT_NOT_FOUND.into()),
-        }
+        look(needs_value)
     }
 
     fn before(
@@ -363,32 +344,35 @@ impl Transaction {
         })
     }
 
-    /// Adds the changes that put a document, and its entries in place of those it had.
+    /// Adds the changes that put a document or remove it, and its entries in place of those it had.
     fn put(
         &mut self,
         part: usize,
         key: &str,
         store_key: Vec<u8>,
-        stored: Vec<u8>,
+        stored: Option<Vec<u8>>,
         before: Option<&Previous>,
         timeline: &mut Timeline,
     ) -> Result<usize> {
-        if stored.len() > self.documents.document_bytes_max() {
+        let length = stored.as_ref().map_or(0, Vec::len);
+        if length > self.documents.document_bytes_max() {
             return Err(ErrorNumber::DOCUMENT_TOO_LARGE.into());
         }
         let shape = self.changes.shape(part);
         let mut entries = Vec::new();
         if !shape.indexes.is_empty() {
             let old = before.and_then(|before| before.stored.as_deref());
-            let old = old.map(object_of).transpose()?;
-            self.entry_changes(&shape, key, object_of(&stored)?, old, &mut entries, timeline)?;
+            let (new, old) = (stored.as_deref().map(object_of), old.map(object_of));
+            let (new, old) = (new.transpose()?, old.transpose()?);
+            self.entry_changes(&shape, key, new, old, &mut entries, timeline)?;
         }
         let condition = match before {
             Some(before) => condition_of(before.version),
             None => Condition::Absent,
         };
-        let (value, kind) = (Some(stored), ChangeKind::Document(part));
-        let place = self.changes.apply(Change { key: store_key, value, condition, kind });
+        let kind = ChangeKind::Document(part);
+        let change = Change { key: store_key, value: stored, condition, kind };
+        let place = self.changes.apply(change);
         entries.into_iter().for_each(|entry| {
             self.changes.apply(entry);
         });
@@ -399,17 +383,16 @@ impl Transaction {
         &self,
         shape: &Shape,
         key: &str,
-        new: ObjectRef<'_>,
+        new: Option<ObjectRef<'_>>,
         old: Option<ObjectRef<'_>>,
         changes: &mut Vec<Change>,
         timeline: &mut Timeline,
     ) -> Result<()> {
         for index in &shape.indexes {
-            let added = index.entries_of(new, key)?;
-            let removed = match old {
-                Some(old) => index.entries_of(old, key)?,
-                None => Vec::new(),
+            let entries_of = |document: Option<ObjectRef<'_>>| {
+                document.map_or(Ok(Vec::new()), |document| index.entries_of(document, key))
             };
+            let (added, removed) = (entries_of(new)?, entries_of(old)?);
             let is_in = |entries: &[Entry], entry: &Entry| {
                 entries.binary_search_by(|other| other.key.cmp(&entry.key)).is_ok()
             };

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{parse, persistent, world};
 use pellucid_account::Timeline;
 use pellucid_document::{
-    CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind,
-    OnDuplicate, Overwrite, Transaction, WriteOptions, create_index, create_index_while, import,
-    remove_expired,
+    CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind, Overwrite,
+    Transaction, WriteOptions, create_index, create_index_while, import, remove_expired,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, packed};
@@ -402,7 +401,7 @@ fn imports_count_what_they_did() {
     let blamed = "at position 1: unique constraint violated";
     assert_eq!((error.number.0, &*error.message), (1210, blamed));
     assert_eq!(people.count(), 1);
-    let update = ImportOptions { on_duplicate: OnDuplicate::Update, ..lines.clone() };
+    let update = ImportOptions { on_duplicate: Overwrite::Update, ..lines.clone() };
     let array = ImportOptions { form: ImportForm::Array, ..update };
     let report = import(r#"[{"_key":"a","y":2},{"_key":"c"}]"#, &array).unwrap();
     assert_eq!((report.created, report.updated), (1, 1));

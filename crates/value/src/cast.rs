@@ -20,8 +20,7 @@ pub fn to_number(mut value: Ref<'_>) -> Number {
 }
 
 /// The number that all of `text` spells, but for white space around it.
-#[must_use]
-pub fn number_of_text(text: &str) -> Option<Number> {
+fn number_of_text(text: &str) -> Option<Number> {
     let text = text.trim_matches(|character: char| character.is_ascii_whitespace());
     if let Ok(value) = text.parse::<i64>() {
         return Some(Number::Int(value));
@@ -38,17 +37,10 @@ pub fn number_of_text(text: &str) -> Option<Number> {
 /// As a string: null is empty, arrays and objects are their JSON.
 #[must_use]
 pub fn to_text(value: Ref<'_>) -> String {
-    let mut text = String::new();
-    write_text(value, &mut text);
-    text
-}
-
-/// Appends the value as a string.
-pub fn write_text(value: Ref<'_>, text: &mut String) {
     match value {
-        Ref::Null => {}
-        Ref::String(part) => text.push_str(part),
-        _ => text.push_str(&json::to_string(value)),
+        Ref::Null => String::new(),
+        Ref::String(text) => text.to_owned(),
+        _ => json::to_string(value),
     }
 }
 

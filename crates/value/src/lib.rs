@@ -27,11 +27,11 @@ mod value;
 mod view;
 mod walk;
 
-pub use cast::{number_of_text, to_number, to_text, write_text};
+pub use cast::{to_number, to_text};
 pub use extent::{OverLimit, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
-pub use number::{Number, compare_numbers};
+pub use number::Number;
 pub use object::ObjectBuilder;
 pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};

@@ -53,44 +53,40 @@ impl Number {
         }
     }
 
-    /// The whole number that it is, if it is one.
+    /// The whole number that it is by its form, which no double is.
     #[must_use]
-    pub fn exact_whole(self) -> Option<i128> {
+    pub fn wide(self) -> Option<i128> {
         match self {
             Self::Int(value) => Some(i128::from(value)),
             Self::Uint(value) => Some(i128::from(value)),
-            Self::Double(value) => {
-                let whole = value.fract() == 0.0 && (-INT_END..UINT_END).contains(&value);
-                whole.then_some(value as i128)
-            }
+            Self::Double(_) => None,
         }
+    }
+
+    /// The whole number that it is, if it is one.
+    #[must_use]
+    pub fn exact_whole(self) -> Option<i128> {
+        self.wide().or_else(|| {
+            let value = self.to_double();
+            let is_whole = value.fract() == 0.0 && (-INT_END..UINT_END).contains(&value);
+            is_whole.then_some(value as i128)
+        })
     }
 
     /// True if it is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
-        match self {
-            Self::Int(value) => value == 0,
-            Self::Uint(value) => value == 0,
-            Self::Double(value) => value == 0.0,
-        }
+        self.to_double() == 0.0
     }
 }
 
 /// Compares exactly: a whole number is not rounded to meet a double.
-#[must_use]
-pub fn compare_numbers(left: Number, right: Number) -> Ordering {
-    use Number::{Double, Int, Uint};
-    match (left, right) {
-        (Int(left), Int(right)) => left.cmp(&right),
-        (Uint(left), Uint(right)) => left.cmp(&right),
-        (Int(left), Uint(right)) => i128::from(left).cmp(&i128::from(right)),
-        (Uint(left), Int(right)) => i128::from(left).cmp(&i128::from(right)),
-        (Double(left), Double(right)) => compare_doubles(left, right),
-        (Int(left), Double(right)) => compare_whole(i128::from(left), right),
-        (Uint(left), Double(right)) => compare_whole(i128::from(left), right),
-        (Double(left), Int(right)) => compare_whole(i128::from(right), left).reverse(),
-        (Double(left), Uint(right)) => compare_whole(i128::from(right), left).reverse(),
+pub(crate) fn compare_numbers(left: Number, right: Number) -> Ordering {
+    match (left.wide(), right.wide()) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        (Some(left), None) => compare_whole(left, right.to_double()),
+        (None, Some(right)) => compare_whole(right, left.to_double()).reverse(),
+        (None, None) => compare_doubles(left.to_double(), right.to_double()),
     }
 }
 

@@ -9,7 +9,8 @@ use std::convert::Infallible;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use crate::{ArrayRef, Members, ObjectRef, Ref, compare_numbers};
+use crate::number::compare_numbers;
+use crate::{ArrayRef, Members, ObjectRef, Ref};
 
 /// Bytes of text whose comparison is one step of [`compare_with`].
 const STEP_BYTES: usize = 4096;

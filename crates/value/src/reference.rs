@@ -70,14 +70,10 @@ impl<'a> Ref<'a> {
                 }
                 Ref::Number(Number::Double(value))
             }
-            tag::ARRAY..=18 => {
-                Ref::Array(ArrayRef::Packed(PackedArray(Table::open(node, first - tag::ARRAY)?)))
-            }
-            tag::OBJECT..=26 => {
-                let table = Table::open(node, first - tag::OBJECT)?;
-                Ref::Object(ObjectRef::Packed(PackedObject(table)))
-            }
-            _ => return None,
+            _ => match Table::open(node)? {
+                table if table.is_object => Ref::Object(ObjectRef::Packed(PackedObject(table))),
+                table => Ref::Array(ArrayRef::Packed(PackedArray(table))),
+            },
         })
     }
 
@@ -273,11 +269,8 @@ impl<'a> Iterator for Members<'a> {
         }
         self.place += 1;
         match (self.object, self.sorted) {
-            (ObjectRef::Built(object), true) => {
-                object.sorted(self.place - 1).map(|(name, value)| (name, value.into()))
-            }
-            (ObjectRef::Built(object), false) => {
-                let (name, value) = object.members().get(self.place - 1)?;
+            (ObjectRef::Built(object), sorted) => {
+                let (name, value) = object.member(self.place - 1, sorted)?;
                 Some((name, value.into()))
             }
             (ObjectRef::Packed(object), true) => {

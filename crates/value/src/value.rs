@@ -261,13 +261,6 @@ impl Object {
         let place = if sorted { *self.order.get(place)? as usize } else { place };
         self.members.get(place)
     }
-
-    /// The member that is in this place by name.
-    #[must_use]
-    pub fn sorted(&self, place: usize) -> Option<(&str, &Value)> {
-        let (name, value) = self.members.get(*self.order.get(place)? as usize)?;
-        Some((name, value))
-    }
 }
 
 /// Takes note of a part of an array or object.

@@ -10,12 +10,7 @@ impl Value {
     /// If the format is unknown or the bytes are cut.
     pub fn open(document: &[u8]) -> Result<Self, Damage> {
         let node = packed::node_of(document)?;
-        Ok(Self::of_node(&Shared::copy(node), node))
-    }
-
-    /// The node at the front of `node`, which should lie in `shared`; null if it makes no sense.
-    pub(crate) fn of_node(shared: &Shared, node: &[u8]) -> Self {
-        Self::of_reference(shared, Ref::of_node(node))
+        Ok(Self::of_reference(&Shared::copy(node), Ref::of_node(node)))
     }
 
     /// The value that `part` reads, as a part of `shared` if it lies there.
@@ -46,12 +41,7 @@ impl Value {
     pub fn attribute(&self, name: &str) -> Self {
         match self {
             Self::Object(object) => object.get(name).cloned().unwrap_or_default(),
-            Self::Packed(node) => match Ref::of_node(node) {
-                Ref::Object(object) => {
-                    object.get(name).map(|part| Self::of_reference(node, part)).unwrap_or_default()
-                }
-                _ => Self::Null,
-            },
+            Self::Packed(node) => Self::of_reference(node, self.view().attribute(name)),
             _ => Self::Null,
         }
     }
@@ -74,12 +64,11 @@ impl Value {
     pub fn nth(&self, place: usize) -> Self {
         match self {
             Self::Array(elements) => elements.get(place).cloned().unwrap_or_default(),
-            Self::Packed(node) => match Ref::of_node(node) {
-                Ref::Array(array) => {
-                    array.get(place).map(|part| Self::of_reference(node, part)).unwrap_or_default()
-                }
-                _ => Self::Null,
-            },
+            Self::Packed(node) => {
+                let array = self.view().as_array();
+                let part = array.and_then(|array| array.get(place)).unwrap_or(Ref::Null);
+                Self::of_reference(node, part)
+            }
             _ => Self::Null,
         }
     }

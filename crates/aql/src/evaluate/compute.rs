@@ -76,25 +76,15 @@ impl Code {
             Self::Binary(Binary::Or, operands) => {
                 Ok(operands.0.holds(row, run)? || operands.1.holds(row, run)?)
             }
-            Self::Binary(operator, operands) if let Some(order) = plain(*operator) => {
+            Self::Binary(operator, operands) if operator.compares() => {
                 match (operands.0.peek(row), operands.1.peek(row)) {
-                    (Some(left), Some(right)) => compare_by(order, left, right, run),
+                    (Some(left), Some(right)) => compare_by(*operator, left, right, run),
                     _ => Ok(self.compute(row, run)?.is_true()),
                 }
             }
             _ => Ok(self.compute(row, run)?.is_true()),
         }
     }
-}
-
-/// The operator, if it compares two values and no more.
-fn plain(operator: Binary) -> Option<Binary> {
-    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
-    let is_plain = matches!(
-        operator,
-        Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn
-    );
-    is_plain.then_some(operator)
 }
 
 fn path(value: &Value, names: &[std::sync::Arc<str>]) -> Value {
@@ -174,35 +164,26 @@ fn binary(
     row: &[Value],
     run: &mut Run,
 ) -> Result<Value> {
+    if operator.compares()
+        && let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row))
+    {
+        return compare_by(operator, left, right, run).map(Value::Bool);
+    }
+    let left = operands.0.compute(row, run)?;
+    if matches!(operator, Binary::And | Binary::Or) {
+        let decides = left.is_true() == (operator == Binary::Or);
+        return if decides { Ok(left) } else { operands.1.compute(row, run) };
+    }
+    let right = operands.1.compute(row, run)?;
     match operator {
-        Binary::And | Binary::Or => {
-            let left = operands.0.compute(row, run)?;
-            let decides = left.is_true() == (operator == Binary::Or);
-            if decides { Ok(left) } else { operands.1.compute(row, run) }
-        }
         Binary::Like | Binary::NotLike | Binary::Regex | Binary::NotRegex => {
-            let left = operands.0.compute(row, run)?;
-            let right = operands.1.compute(row, run)?;
             super::regular::matches(operator, &left, &right, run)
         }
-        Binary::Range => {
-            let left = operands.0.compute(row, run)?;
-            let right = operands.1.compute(row, run)?;
-            range(&left, &right, run)
-        }
+        Binary::Range => range(&left, &right, run),
         Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Modulo => {
-            let left = operands.0.compute(row, run)?;
-            let right = operands.1.compute(row, run)?;
             arithmetic(operator, left.view(), right.view(), run)
         }
-        _ => {
-            if let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row)) {
-                return compare_by(operator, left, right, run).map(Value::Bool);
-            }
-            let left = operands.0.compute(row, run)?;
-            let right = operands.1.compute(row, run)?;
-            compare_by(operator, left.view(), right.view(), run).map(Value::Bool)
-        }
+        _ => compare_by(operator, left.view(), right.view(), run).map(Value::Bool),
     }
 }
 

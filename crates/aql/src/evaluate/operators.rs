@@ -87,7 +87,7 @@ pub(super) fn arithmetic(
     if matches!(operator, Binary::Divide | Binary::Modulo) && right.is_zero() {
         return run.warn_null(number::DIVISION_BY_ZERO, "division by zero");
     }
-    if let (Some(left), Some(right)) = (whole(left), whole(right)) {
+    if let (Some(left), Some(right)) = (left.wide(), right.wide()) {
         let result = match operator {
             Binary::Plus => Some(left + right),
             Binary::Minus => Some(left - right),
@@ -108,15 +108,6 @@ pub(super) fn arithmetic(
         _ => left % right,
     };
     finite(Number::Double(result), run)
-}
-
-/// A number that is whole by its form.
-fn whole(number: Number) -> Option<i128> {
-    match number {
-        Number::Int(value) => Some(i128::from(value)),
-        Number::Uint(value) => Some(i128::from(value)),
-        Number::Double(_) => None,
-    }
 }
 
 fn finite(result: Number, run: &mut Run) -> Result<Value> {

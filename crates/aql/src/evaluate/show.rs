@@ -2,7 +2,6 @@
 
 use pellucid_value::json;
 
-use crate::parse::ast::{Binary, Unary};
 use crate::tree::{Code, Name, Quantity, Slot};
 
 /// The number of characters of a constant that are shown.
@@ -40,9 +39,9 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
         }
         Code::Question(question) => format!("{}[? …]", show(&question.list)),
         Code::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
-        Code::Unary(operator, operand) => format!("{}{}", unary(*operator), show(operand)),
+        Code::Unary(operator, operand) => format!("{}{}", operator.sign(), show(operand)),
         Code::Binary(operator, operands) => {
-            format!("({} {} {})", show(&operands.0), binary(*operator), show(&operands.1))
+            format!("({} {} {})", show(&operands.0), operator.sign(), show(&operands.1))
         }
         Code::Quantified { quantity, operator, operands } => {
             let quantity = match quantity.as_ref() {
@@ -52,7 +51,7 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
                 Quantity::AtLeast(count) => format!("AT LEAST ({})", show(count)),
             };
             let (left, right) = (show(&operands.0), show(&operands.1));
-            format!("({left} {quantity} {} {right})", binary(*operator))
+            format!("({left} {quantity} {} {right})", operator.sign())
         }
         Code::Ternary(parts) => {
             let middle = parts.1.as_ref().map(show).unwrap_or_default();
@@ -72,38 +71,5 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
         }
         Code::CollectionCount(_, name) => format!("LENGTH({name})"),
         Code::CollectionContents(_, name) => name.to_string(),
-    }
-}
-
-fn unary(operator: Unary) -> &'static str {
-    match operator {
-        Unary::Not => "!",
-        Unary::Plus => "+",
-        Unary::Minus => "-",
-    }
-}
-
-fn binary(operator: Binary) -> &'static str {
-    match operator {
-        Binary::Or => "||",
-        Binary::And => "&&",
-        Binary::Equal => "==",
-        Binary::NotEqual => "!=",
-        Binary::Like => "LIKE",
-        Binary::NotLike => "NOT LIKE",
-        Binary::Regex => "=~",
-        Binary::NotRegex => "!~",
-        Binary::In => "IN",
-        Binary::NotIn => "NOT IN",
-        Binary::Less => "<",
-        Binary::LessEqual => "<=",
-        Binary::Greater => ">",
-        Binary::GreaterEqual => ">=",
-        Binary::Range => "..",
-        Binary::Plus => "+",
-        Binary::Minus => "-",
-        Binary::Times => "*",
-        Binary::Divide => "/",
-        Binary::Modulo => "%",
     }
 }

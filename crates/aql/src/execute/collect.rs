@@ -182,9 +182,7 @@ impl Total {
                 pellucid_value::Kind::Number => {
                     let number = to_number(value.view());
                     *sum += number.to_double();
-                    let is_whole = matches!(value, Value::Int(_) | Value::Uint(_));
-                    let own = number.exact_whole().filter(|_| is_whole);
-                    *whole = whole.and_then(|whole| whole.checked_add(own?));
+                    *whole = whole.and_then(|whole| whole.checked_add(number.wide()?));
                     *count += 1;
                 }
                 _ => *is_number = false,

@@ -117,12 +117,8 @@ fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool> {
 }
 
 fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Quick>> {
-    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
     let Code::Binary(operator, operands) = code else { return Ok(None) };
-    if !matches!(
-        operator,
-        Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn
-    ) {
+    if !operator.compares() {
         return Ok(None);
     }
     for (own, other, is_turned) in

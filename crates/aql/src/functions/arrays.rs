@@ -3,11 +3,11 @@
 use pellucid_value::{Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, typed, whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, place_or_whether, typed,
+    whole, wrong,
 };
 use super::make::{ListMaker, TextMaker, pieces, too_deep};
 use super::set::{Set, equal};
-use super::sets::once;
 use crate::Result;
 use crate::run::Run;
 
@@ -45,7 +45,7 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     }
     let more = super::types::array(run, more)?;
     if flag(arguments, 2) {
-        let set = once(run, &[list, &more])?;
+        let set = Set::of_all([list, &more], run)?;
         let mut elements = ListMaker::with_room(run, set.len())?;
         set.into_marked().try_for_each(|(element, _)| elements.push(element))?;
         return elements.finish();
@@ -180,11 +180,7 @@ fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 
 fn position(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let found = place_of(run, &arguments[0], &arguments[1])?;
-    Ok(match (flag(arguments, 2), found) {
-        (false, found) => Value::Bool(found.is_some()),
-        (true, Some(place)) => Value::count(place),
-        (true, None) => Value::Int(-1),
-    })
+    Ok(place_or_whether(found, flag(arguments, 2)))
 }
 
 fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {

@@ -1,6 +1,7 @@
 //! Digests: fingerprints of values, and identifiers that nobody else has.
 
 use pellucid_value::{Value, index_key};
+use ring::digest::{Algorithm, Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 
 use super::encodings::hexadecimal;
 use super::function::{Function, whole, wrong};
@@ -14,17 +15,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(hexadecimal(&md5(own.as_bytes(), run)?).into())
     }),
     Function::pure("SHA1", 1, 1, |run, arguments| {
-        let own = text(run, &arguments[0])?;
-        Ok(hexadecimal(&sha1(own.as_bytes(), run)?).into())
+        digest_of(run, arguments, &SHA1_FOR_LEGACY_USE_ONLY)
     }),
-    Function::pure("SHA256", 1, 1, |run, arguments| {
-        let own = text(run, &arguments[0])?;
-        Ok(hexadecimal(&digest::<sha2::Sha256>(own.as_bytes(), run)?).into())
-    }),
-    Function::pure("SHA512", 1, 1, |run, arguments| {
-        let own = text(run, &arguments[0])?;
-        Ok(hexadecimal(&digest::<sha2::Sha512>(own.as_bytes(), run)?).into())
-    }),
+    Function::pure("SHA256", 1, 1, |run, arguments| digest_of(run, arguments, &SHA256)),
+    Function::pure("SHA512", 1, 1, |run, arguments| digest_of(run, arguments, &SHA512)),
     Function::pure("CRC32", 1, 1, |run, arguments| {
         let own = text(run, &arguments[0])?;
         let mut sum = 0;
@@ -46,23 +40,22 @@ const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 const CHUNK_BYTES: usize = 16 * STEP_BYTES;
 
 /// A digest by its library.
-fn digest<D: sha2::Digest>(message: &[u8], run: &mut Run) -> Result<sha2::digest::Output<D>> {
-    let mut digest = D::new();
+fn digest(algorithm: &'static Algorithm, message: &[u8], run: &mut Run) -> Result<Digest> {
+    let mut digest = Context::new(algorithm);
     for chunk in message.chunks(CHUNK_BYTES) {
         run.tick_by(CHUNK_BYTES / STEP_BYTES)?;
         digest.update(chunk);
     }
-    Ok(digest.finalize())
+    Ok(digest.finish())
 }
 
-/// Gives `each` the blocks of a message that is padded as MD5 (RFC 1321) and SHA-1 (RFC 3174) do,
-/// but for the order of the length's bytes.
-fn blocks(
-    message: &[u8],
-    length: [u8; 8],
-    run: &mut Run,
-    mut each: impl FnMut(&[u8; 64]),
-) -> Result<()> {
+fn digest_of(run: &mut Run, arguments: &[Value], algorithm: &'static Algorithm) -> Result<Value> {
+    let own = text(run, &arguments[0])?;
+    Ok(hexadecimal(digest(algorithm, own.as_bytes(), run)?.as_ref()).into())
+}
+
+/// Gives `each` the blocks of a message that is padded as MD5 does.
+fn blocks(message: &[u8], run: &mut Run, mut each: impl FnMut(&[u8; 64])) -> Result<()> {
     let (whole, rest) = message.as_chunks::<64>();
     for blocks in whole.chunks(STEP_BYTES / 64) {
         run.tick_by(4)?;
@@ -73,48 +66,9 @@ fn blocks(
     while padded.len() % 64 != 56 {
         padded.push(0);
     }
-    padded.extend_from_slice(&length);
+    padded.extend_from_slice(&(message.len() as u64).wrapping_mul(8).to_le_bytes());
     padded.as_chunks::<64>().0.iter().for_each(&mut each);
     Ok(())
-}
-
-fn bits(message: &[u8]) -> u64 {
-    (message.len() as u64).wrapping_mul(8)
-}
-
-/// SHA-1 (RFC 3174), for compatibility: it keeps nothing safe any more.
-fn sha1(message: &[u8], run: &mut Run) -> Result<[u8; 20]> {
-    let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    blocks(message, bits(message).to_be_bytes(), run, |block| {
-        let mut words = [0_u32; 80];
-        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
-            *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        }
-        for at in 16..80 {
-            words[at] =
-                (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
-        }
-        let [mut a, mut b, mut c, mut d, mut e] = state;
-        for (at, word) in words.iter().enumerate() {
-            let (mixed, constant) = match at / 20 {
-                0 => ((b & c) | (!b & d), 0x5a82_7999),
-                1 => (b ^ c ^ d, 0x6ed9_eba1),
-                2 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
-                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
-            };
-            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e);
-            let next = next.wrapping_add(constant).wrapping_add(*word);
-            (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
-        }
-        for (total, value) in state.iter_mut().zip([a, b, c, d, e]) {
-            *total = total.wrapping_add(value);
-        }
-    })?;
-    let mut digest = [0; 20];
-    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
-        bytes.copy_from_slice(&word.to_be_bytes());
-    }
-    Ok(digest)
 }
 
 /// MD5 (RFC 1321), for compatibility: it keeps nothing safe any more.
@@ -125,7 +79,7 @@ fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
     // The table of the RFC: the whole part of 2^32 times the sine.
     let constants: [u32; 64] =
         std::array::from_fn(|at| ((at as f64 + 1.0).sin().abs() * 4_294_967_296.0) as u32);
-    blocks(message, bits(message).to_le_bytes(), run, |block| {
+    blocks(message, run, |block| {
         let word = |at: usize| {
             let bytes = &block[4 * at..];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -163,8 +117,8 @@ fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     run.memory.take(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
     run.check()?;
     index_key::encode(arguments[0].view(), &mut key);
-    let digest = digest::<sha2::Sha256>(&key, run)?;
-    let bytes = digest.first_chunk::<8>().copied().unwrap_or_default();
+    let digest = digest(&SHA256, &key, run)?;
+    let bytes = digest.as_ref().first_chunk::<8>().copied().unwrap_or_default();
     Ok(Value::Int((u64::from_le_bytes(bytes) >> 11) as i64))
 }
 
@@ -199,17 +153,17 @@ mod tests {
         super::md5(message, &mut run()).unwrap()
     }
 
-    fn sha1(message: &[u8]) -> [u8; 20] {
-        super::sha1(message, &mut run()).unwrap()
-    }
-
     #[test]
     fn digests_are_those_of_the_standards() {
         assert_eq!(hexadecimal(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
         let letters = "abcdefghijklmnopqrstuvwxyz";
         assert_eq!(hexadecimal(&md5(letters.as_bytes())), "c3fcd3d76192e4007dfb496cca67e13b");
-        assert_eq!(hexadecimal(&sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        let function = crate::functions::find("SHA1").unwrap();
+        let sha1 = |text: &str| {
+            (function.body)(&mut run(), &[text.into()]).unwrap().as_str().unwrap().to_owned()
+        };
+        assert_eq!(sha1("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         let long = "0123456701234567012345670123456701234567012345670123456701234567".repeat(10);
-        assert_eq!(hexadecimal(&sha1(long.as_bytes())), "dea356a2cddd90c7a7ecedc5ebb563934f460452");
+        assert_eq!(sha1(&long), "dea356a2cddd90c7a7ecedc5ebb563934f460452");
     }
 }

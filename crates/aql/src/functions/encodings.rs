@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pellucid_value::{Kind, Value, json, to_number};
 
 use super::function::{Function, wrong};
@@ -16,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::pure("TO_BASE64", 1, 1, |run, arguments| {
         let own = text(run, &arguments[0])?;
-        encoded(run, &own, own.len().div_ceil(3).saturating_mul(4), base64)
+        encoded(run, &own, own.len().div_ceil(3).saturating_mul(4), |bytes| STANDARD.encode(bytes))
     }),
     Function::pure("ENCODE_URI_COMPONENT", 1, 1, |run, arguments| {
         let own = text(run, &arguments[0])?;
@@ -48,25 +50,6 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
     bytes.iter().flat_map(digits).map(char::from).collect()
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            if place <= chunk.len() {
-                let digit = (bits >> (18 - 6 * place)) & 63;
-                encoded.push(char::from(DIGITS[digit as usize]));
-            } else {
-                encoded.push('=');
-            }
-        }
-    }
-    encoded
 }
 
 /// True if a byte is itself in a part of a URI.

@@ -100,6 +100,14 @@ pub(super) fn elements_of(value: &Value) -> usize {
     value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
 }
 
+/// The place where something was found, -1 if it was not; or only whether it was.
+pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value {
+    match wants_place {
+        true => found.map_or(Value::Int(-1), Value::count),
+        false => Value::Bool(found.is_some()),
+    }
+}
+
 /// An argument that says how many at most: all if it is missing or null, nothing if it is negative.
 pub(super) fn most(arguments: &[Value], place: usize) -> Option<usize> {
     match arguments.get(place).filter(|value| **value != Value::Null) {

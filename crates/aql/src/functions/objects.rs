@@ -6,7 +6,8 @@ use std::collections::hash_map::Entry;
 use pellucid_value::{Text, Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, typed, whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, place_or_whether, typed,
+    whole, wrong,
 };
 use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::set::equal;
@@ -200,11 +201,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
             break;
         }
     }
-    Ok(match (flag(arguments, 2), found) {
-        (false, found) => Value::Bool(found.is_some()),
-        (true, Some(place)) => Value::count(place),
-        (true, None) => Value::Int(-1),
-    })
+    Ok(place_or_whether(found, flag(arguments, 2)))
 }
 
 fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value> {

@@ -74,8 +74,16 @@ pub(crate) struct Set {
 impl Set {
     /// With all elements of an array.
     pub(crate) fn of(list: &Value, run: &mut Run) -> Result<Self> {
+        Self::of_all([list], run)
+    }
+
+    /// With all elements of these arrays.
+    pub(crate) fn of_all<'a>(
+        lists: impl IntoIterator<Item = &'a Value>,
+        run: &mut Run,
+    ) -> Result<Self> {
         let mut set = Self::default();
-        for element in list.each() {
+        for element in lists.into_iter().flat_map(Value::each) {
             set.insert(element, run)?;
         }
         Ok(set)

@@ -31,17 +31,6 @@ fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Valu
     list.finish()
 }
 
-/// The elements of all the arrays, each once.
-pub(super) fn once(run: &mut Run, lists: &[&Value]) -> Result<Set> {
-    let mut set = Set::default();
-    for list in lists {
-        for element in list.each() {
-            set.insert(element, run)?;
-        }
-    }
-    Ok(set)
-}
-
 /// The elements of all the arrays, each marked with the number of arrays that have it.
 fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
     let mut set = Set::default();
@@ -71,7 +60,7 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let set = once(run, &arguments.iter().collect::<Vec<_>>())?;
+    let set = Set::of_all(arguments, run)?;
     marked(run, set, |_| true)
 }
 

@@ -54,11 +54,7 @@ fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let (mut whole, mut sum) = (Some(0_i128), 0.0);
     let are_numbers = numbers(run, &arguments[0], |number| {
         sum += number.to_double();
-        whole = match number {
-            Number::Int(value) => whole.and_then(|whole| whole.checked_add(value.into())),
-            Number::Uint(value) => whole.and_then(|whole| whole.checked_add(value.into())),
-            Number::Double(_) => None,
-        };
+        whole = whole.and_then(|whole| whole.checked_add(number.wide()?));
     })?;
     if !are_numbers {
         return wrong(run, "SUM");

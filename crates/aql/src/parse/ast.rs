@@ -113,12 +113,57 @@ pub(crate) enum Binary {
     Modulo,
 }
 
+impl Binary {
+    /// True if it compares two values and no more.
+    pub(crate) fn compares(self) -> bool {
+        use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
+        matches!(self, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
+    }
+
+    /// The operator as it is written.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Or => "||",
+            Self::And => "&&",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Like => "LIKE",
+            Self::NotLike => "NOT LIKE",
+            Self::Regex => "=~",
+            Self::NotRegex => "!~",
+            Self::In => "IN",
+            Self::NotIn => "NOT IN",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::Range => "..",
+            Self::Plus => "+",
+            Self::Minus => "-",
+            Self::Times => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+        }
+    }
+}
+
 /// Operators with one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unary {
     Not,
     Plus,
     Minus,
+}
+
+impl Unary {
+    /// The operator as it is written.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Not => "!",
+            Self::Plus => "+",
+            Self::Minus => "-",
+        }
+    }
 }
 
 /// The number of elements of an array for which a condition must hold.

@@ -88,7 +88,7 @@ fn parse_quantifier(parser: &mut Parser<'_>, least: u8) -> Result<Option<Quantif
         _ => return Ok(None),
     };
     // Or a direction of a traversal, say.
-    let compares = operator_at(parser, 1).is_some_and(|(operator, ..)| is_comparison(operator));
+    let compares = operator_at(parser, 1).is_some_and(|(operator, ..)| operator.compares());
     if compares {
         parser.next();
     }
@@ -100,7 +100,7 @@ fn parse_quantified(
     left: Expression,
     quantifier: Quantifier,
 ) -> Result<Expression> {
-    let operator = operator_at(parser, 0).filter(|(operator, ..)| is_comparison(*operator));
+    let operator = operator_at(parser, 0).filter(|(operator, ..)| operator.compares());
     let Some((operator, tightness, tokens)) = operator else {
         return Err(parser.unexpected("a comparison"));
     };
@@ -162,18 +162,4 @@ fn sign_operator(sign: Sign) -> Option<(Binary, u8)> {
         Sign::Modulo => (Binary::Modulo, power::PRODUCT),
         _ => return None,
     })
-}
-
-fn is_comparison(operator: Binary) -> bool {
-    matches!(
-        operator,
-        Binary::Equal
-            | Binary::NotEqual
-            | Binary::Less
-            | Binary::LessEqual
-            | Binary::Greater
-            | Binary::GreaterEqual
-            | Binary::In
-            | Binary::NotIn
-    )
 }

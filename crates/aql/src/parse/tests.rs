@@ -1,6 +1,6 @@
 //! Texts that the parser takes, and errors for the rest.
 
-use super::ast::{Binary, Expression, Statement, Unary};
+use super::ast::{Expression, Statement};
 use super::parse;
 use crate::number;
 
@@ -18,27 +18,10 @@ fn show(expression: &Expression) -> String {
         Expression::Constant(value) => value.to_json(),
         Expression::Name(name) => name.clone(),
         Expression::Unary(operator, operand) => {
-            let sign = match operator {
-                Unary::Not => "!",
-                Unary::Plus => "+",
-                Unary::Minus => "-",
-            };
-            format!("({sign}{})", show(operand))
+            format!("({}{})", operator.sign(), show(operand))
         }
         Expression::Binary(operator, left, right) => {
-            let sign = match operator {
-                Binary::Or => "||",
-                Binary::And => "&&",
-                Binary::Equal => "==",
-                Binary::In => "IN",
-                Binary::NotIn => "NOT IN",
-                Binary::Less => "<",
-                Binary::Range => "..",
-                Binary::Plus => "+",
-                Binary::Times => "*",
-                _ => "?",
-            };
-            format!("({} {sign} {})", show(left), show(right))
+            format!("({} {} {})", show(left), operator.sign(), show(right))
         }
         Expression::Ternary(parts) => {
             let middle = parts.1.as_ref().map(show).unwrap_or_default();

@@ -44,11 +44,8 @@ pub(super) fn explain(
 
 fn shown_collections(collections: &[(Collection, Access)]) -> Value {
     let show = |(collection, access): &(Collection, Access)| {
-        let mut shown = ObjectBuilder::new();
-        shown.insert("name", Value::text(&collection.name));
         let access = if *access == Access::Write { "write" } else { "read" };
-        shown.insert("type", Value::from(access));
-        object(shown)
+        object_of([("name", Value::text(&collection.name)), ("type", Value::from(access))])
     };
     list(collections.iter().map(show))
 }
@@ -60,10 +57,8 @@ struct Explainer<'a> {
 
 impl Explainer<'_> {
     fn variable(&self, slot: Slot) -> Value {
-        let mut variable = ObjectBuilder::new();
-        variable.insert("id", Value::count(slot));
-        variable.insert("name", Value::from(self.variables.name_of(slot)));
-        object(variable)
+        let name = Value::from(self.variables.name_of(slot));
+        object_of([("id", Value::count(slot)), ("name", name)])
     }
 
     fn show(&self, code: &Code) -> Value {
@@ -111,10 +106,8 @@ impl Explainer<'_> {
             NodeKind::Filter { code } => shown.insert("expression", self.show(code)),
             NodeKind::Sort { keys, limit } => {
                 let element = |(code, is_descending): &(Code, bool)| {
-                    let mut element = ObjectBuilder::new();
-                    element.insert("expression", self.show(code));
-                    element.insert("ascending", Value::Bool(!is_descending));
-                    object(element)
+                    let ascending = Value::Bool(!is_descending);
+                    object_of([("expression", self.show(code)), ("ascending", ascending)])
                 };
                 shown.insert("elements", list(keys.iter().map(element)));
                 shown.insert("limit", Value::count(limit.unwrap_or(0)));
@@ -153,18 +146,16 @@ impl Explainer<'_> {
 
     fn collect_details(&self, collect: &Collect, shown: &mut ObjectBuilder) {
         let group = |(slot, code): &(Slot, Code)| {
-            let mut group = ObjectBuilder::new();
-            group.insert("outVariable", self.variable(*slot));
-            group.insert("expression", self.show(code));
-            object(group)
+            object_of([("outVariable", self.variable(*slot)), ("expression", self.show(code))])
         };
         shown.insert("groups", list(collect.groups.iter().map(group)));
         let aggregate = |aggregate: &Aggregate| {
-            let mut shown = ObjectBuilder::new();
-            shown.insert("outVariable", self.variable(aggregate.slot));
-            shown.insert("type", Value::from(format!("{:?}", aggregate.aggregator).to_uppercase()));
-            shown.insert("expression", self.show(&aggregate.code));
-            object(shown)
+            let kind = format!("{:?}", aggregate.aggregator).to_uppercase();
+            object_of([
+                ("outVariable", self.variable(aggregate.slot)),
+                ("type", Value::from(kind)),
+                ("expression", self.show(&aggregate.code)),
+            ])
         };
         let aggregates = collect.aggregates.iter().map(aggregate);
         shown.insert("aggregates", list(aggregates));
@@ -231,6 +222,13 @@ fn list(elements: impl IntoIterator<Item = Value>) -> Value {
 /// As [`list`], of members.
 fn object(members: ObjectBuilder) -> Value {
     members.finish().unwrap_or_default()
+}
+
+/// As [`object`], of these members.
+fn object_of<const COUNT: usize>(members: [(&str, Value); COUNT]) -> Value {
+    let mut object = ObjectBuilder::new();
+    members.into_iter().for_each(|(name, value)| object.insert(name, value));
+    self::object(object)
 }
 
 /// A number of rows, whole.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_value::Kind;
 
 use super::builder::Builder;
-use super::prefixes;
+use super::prefixes::{self, is_same};
 use crate::parse::ast::Binary;
 use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
 use crate::{Collection, Index, IndexKind, Result};
@@ -140,8 +140,7 @@ fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool
     }
     let covers = |names: &[Arc<str>]| {
         fields.iter().any(|field| {
-            field.path.len() <= names.len()
-                && field.path.iter().zip(names).all(|(left, right)| **left == **right)
+            names.get(..field.path.len()).is_some_and(|names| is_same(names, &field.path))
         })
     };
     let mut is_covered = true;
@@ -166,11 +165,8 @@ fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
     if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) && !is_range_of_keys {
         return false;
     }
-    let same = |field: &crate::IndexField, path: &[Arc<str>]| {
-        !field.expands
-            && field.path.len() == path.len()
-            && field.path.iter().zip(path).all(|(left, right)| **left == **right)
-    };
+    let same =
+        |field: &crate::IndexField, path: &[Arc<str>]| !field.expands && is_same(path, &field.path);
     // Fields that are equal in all entries may be named anywhere.
     let mut fields = index.fields[equal..].iter();
     paths.iter().all(|path| {
@@ -239,10 +235,7 @@ fn candidate(
         return Some(candidate);
     }
     for field in index.fields.iter().take_while(|field| !field.expands) {
-        let of_field = |condition: &&Condition<'_>| {
-            condition.names.len() == field.path.len()
-                && condition.names.iter().zip(&field.path).all(|(left, right)| **left == **right)
-        };
+        let of_field = |condition: &&Condition<'_>| is_same(condition.names, &field.path);
         let own: Vec<_> = conditions.iter().filter(of_field).collect();
         let equal = own.iter().find(|own| matches!(own.operator, Binary::Equal));
         let equal = equal.or_else(|| own.iter().find(|own| own.operator == Binary::In));
@@ -329,11 +322,7 @@ fn by_element(
 ) -> Option<Candidate> {
     let field = access.index.fields.first().filter(|field| field.expands)?;
     let is_field = |code: &Code| match code {
-        Code::Path(of, names) => {
-            *of == access.slot
-                && names.len() == field.path.len()
-                && names.iter().zip(&field.path).all(|(left, right)| **left == **right)
-        }
+        Code::Path(of, names) => *of == access.slot && is_same(names, &field.path),
         _ => false,
     };
     let is_elements = |code: &Code| match code {

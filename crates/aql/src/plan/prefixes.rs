@@ -11,22 +11,17 @@ use pellucid_value::Value;
 use crate::IndexKind;
 use crate::evaluate::like_prefix;
 use crate::parse::ast::Binary;
-use crate::tree::{Code, IndexAccess, Slot};
+use crate::tree::{Code, IndexAccess};
 
 /// Bounds the next field of an index, where it has no bounds yet, by a condition on what strings
 /// begin with. Returns whether there is one.
 pub(super) fn bound(filter: &[Code], field: &[String], access: &mut IndexAccess) -> bool {
     // Keys, and the ends of edges, are never anything but strings.
     let is_text = matches!(access.index.kind, IndexKind::Primary | IndexKind::Edge);
-    let is_own = |slot: Slot, names: &[Arc<str>]| {
-        slot == access.slot
-            && names.len() == field.len()
-            && names.iter().zip(field).all(|(left, right)| **left == **right)
-    };
     let prefix = filter.iter().find_map(|code| {
         let (own, prefix, casts) = prefix_of(code)?;
         let Code::Path(slot, names) = own else { return None };
-        let fits = is_own(*slot, names) && !prefix.is_empty();
+        let fits = *slot == access.slot && is_same(names, field) && !prefix.is_empty();
         (fits && (!casts || is_text || !may_begin_others(&prefix))).then_some(prefix)
     });
     let Some(prefix) = prefix else { return false };
@@ -34,6 +29,11 @@ pub(super) fn bound(filter: &[Code], field: &[String], access: &mut IndexAccess)
     access.high.get_or_insert_with(|| (constant(end_of(&prefix)), false));
     access.low.get_or_insert_with(|| (constant(Value::from(prefix)), true));
     true
+}
+
+/// True if names lead to a field of an index.
+pub(super) fn is_same(names: &[Arc<str>], field: &[String]) -> bool {
+    names.iter().map(|name| &**name).eq(field.iter().map(String::as_str))
 }
 
 /// The value of which a condition asks that it begins with a known text, and the text. Also whether

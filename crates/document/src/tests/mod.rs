@@ -24,8 +24,8 @@ use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, OnDuplicate, Result, TABLE, WriteOptions, attempt_to_end, create_index,
-    for_each, import, lookup_prefix,
+    NewCollection, Overwrite, Result, TABLE, WriteOptions, attempt_to_end, create_index, for_each,
+    import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -120,7 +120,7 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
         let body: String = lines.iter().map(line).collect();
         let options = ImportOptions {
             form: ImportForm::Lines,
-            on_duplicate: OnDuplicate::Replace,
+            on_duplicate: Overwrite::Replace,
             complete: true,
             ..ImportOptions::default()
         };

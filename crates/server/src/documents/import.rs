@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, DocumentError, Documents, ErrorNumber, ImportForm, ImportOptions, OnDuplicate,
+    Collection, DocumentError, Documents, ErrorNumber, ImportForm, ImportOptions, Overwrite,
 };
 use pellucid_store::Acknowledgement;
 use serde_json::json;
@@ -68,12 +68,12 @@ fn form_of(call: &Call<'_>) -> Result<ImportForm, DocumentError> {
     }
 }
 
-fn on_duplicate(call: &Call<'_>) -> Result<OnDuplicate, DocumentError> {
+fn on_duplicate(call: &Call<'_>) -> Result<Overwrite, DocumentError> {
     match call.parameter("onDuplicate").as_deref() {
-        None | Some("" | "undefined" | "error") => Ok(OnDuplicate::Error),
-        Some("update") => Ok(OnDuplicate::Update),
-        Some("replace") => Ok(OnDuplicate::Replace),
-        Some("ignore") => Ok(OnDuplicate::Ignore),
+        None | Some("" | "undefined" | "error") => Ok(Overwrite::Conflict),
+        Some("update") => Ok(Overwrite::Update),
+        Some("replace") => Ok(Overwrite::Replace),
+        Some("ignore") => Ok(Overwrite::Ignore),
         Some(other) => {
             let message = format!("invalid value for onDuplicate: {other}");
             Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))

@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
             }
         }
         let ended = self.builder.try_end();
-        ended.map_err(|duplicate| self.error(JsonProblem::DuplicateName(duplicate.name)))
+        ended.map_err(|name| self.error(JsonProblem::DuplicateName(name)))
     }
 
     fn member(&mut self, begin: usize, depth: usize) -> Result<(), JsonError> {

@@ -32,26 +32,19 @@ struct Frame {
     is_object: bool,
 }
 
-/// An object has this name twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DuplicateName {
-    pub(crate) name: String,
-}
-
 impl Builder {
     /// Of two members of one name the later one stays.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Vec::new(), Duplicates::Last)
+        Self::with(Duplicates::Last)
     }
 
-    /// Uses the memory of `bytes`, whose contents go.
+    /// With a rule for names that come twice.
     #[must_use]
-    pub fn with(mut bytes: Vec<u8>, duplicates: Duplicates) -> Self {
-        bytes.clear();
-        bytes.push(FORMAT);
-        let (frames, entries) = (Vec::new(), Vec::new());
-        Self { bytes, frames, entries, duplicates, is_named: false, failed: None }
+    pub fn with(duplicates: Duplicates) -> Self {
+        let mut builder = Self::idle(duplicates);
+        builder.restart(Vec::new());
+        builder
     }
 
     /// Has no document yet: [`restart`](Self::restart) begins the first one.
@@ -92,18 +85,6 @@ impl Builder {
         } else {
             self.bytes.extend_from_slice(part);
         }
-    }
-
-    /// The number of bytes that have been written.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// True if nothing has been written.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes.len() <= 1
     }
 
     /// Makes room for the entries of a usual object at once.
@@ -233,7 +214,7 @@ impl Builder {
     }
 
     /// As [`end`](Self::end); says which name comes twice if that is refused. The first one stays.
-    pub(crate) fn try_end(&mut self) -> Result<(), DuplicateName> {
+    pub(crate) fn try_end(&mut self) -> Result<(), String> {
         assert!(!self.is_named, "a name has its value before the object ends");
         let frame = self.frames.pop().expect("what ends has begun");
         let mut outcome = Ok(());
@@ -265,12 +246,11 @@ impl Builder {
     }
 
     /// A name that comes twice among the ordered entries from `first` on.
-    fn duplicate(&self, first: usize) -> Option<DuplicateName> {
+    fn duplicate(&self, first: usize) -> Option<String> {
         let name_at = |entry| Self::name_at(&self.bytes, entry);
         let same = |pair: &&[u32]| name_at(pair[0]) == name_at(pair[1]);
         let pair = self.entries[first..].windows(2).find(same)?;
-        let name = String::from_utf8_lossy(name_at(pair[1])).into_owned();
-        Some(DuplicateName { name })
+        Some(String::from_utf8_lossy(name_at(pair[1])).into_owned())
     }
 
     /// Writes the members of the object again, of each name only the one that stays.

@@ -1,7 +1,7 @@
 //! A check of packed documents that come from outside.
 
 use super::node::{
-    CONTAINER_HEADER_BYTES, DEPTH_MAX, Damage, Table, extent, node_of, string_at, tag,
+    CONTAINER_HEADER_BYTES, DEPTH_MAX, Damage, Table, extent, is_container, node_of, string_at, tag,
 };
 
 /// Checks every byte of a packed document.
@@ -26,12 +26,7 @@ fn check_node(node: &[u8], offset: usize, depth: usize) -> Result<usize, Damage>
                 return Err(Damage::Truncated { offset });
             }
         }
-        _ if (tag::ARRAY..tag::ARRAY + 3).contains(&first) => {
-            check_entries(node, first - tag::ARRAY, false, (offset, depth))?;
-        }
-        _ if (tag::OBJECT..tag::OBJECT + 3).contains(&first) => {
-            check_entries(node, first - tag::OBJECT, true, (offset, depth))?;
-        }
+        _ if is_container(first) => check_entries(node, offset, depth)?,
         _ => {}
     }
     Ok(length)
@@ -42,16 +37,12 @@ fn check_string(node: &[u8], offset: usize) -> Result<(), Damage> {
     std::str::from_utf8(text).map(|_| ()).map_err(|_| Damage::Text { offset })
 }
 
-fn check_entries(
-    node: &[u8],
-    width: u8,
-    is_object: bool,
-    (offset, depth): (usize, usize),
-) -> Result<(), Damage> {
+fn check_entries(node: &[u8], offset: usize, depth: usize) -> Result<(), Damage> {
     if depth >= DEPTH_MAX {
         return Err(Damage::Depth { offset });
     }
-    let table = Table::open(node, width).ok_or(Damage::Table { offset })?;
+    let table = Table::open(node).ok_or(Damage::Table { offset })?;
+    let is_object = table.is_object;
     let mut places = Vec::new();
     let mut at = CONTAINER_HEADER_BYTES;
     while at < table.begin {

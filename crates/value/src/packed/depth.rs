@@ -1,6 +1,6 @@
 //! The depth of a packed value, told from its bytes.
 
-use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, string_at};
 
 /// The number of arrays and objects that lie in each other in the node at the front of `node`,
 /// counted up to one more than [`DEPTH_MAX`].
@@ -10,19 +10,11 @@ pub(crate) fn depth(node: &[u8]) -> usize {
 
 /// As [`depth`], counted up to `most`.
 fn levels(node: &[u8], most: usize) -> usize {
-    match node.first() {
-        Some(first) if is_container(*first) && most > 0 => 1 + within(node, *first, most - 1),
-        _ => 0,
-    }
-}
-
-fn within(node: &[u8], first: u8, most: usize) -> usize {
-    let is_object = first >= tag::OBJECT;
-    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
-    let Some(table) = Table::open(node, width) else { return 0 };
+    let Some(table) = Table::open(node).filter(|_| most > 0) else { return 0 };
+    let most = most - 1;
     let (mut at, mut deepest) = (CONTAINER_HEADER_BYTES, 0);
     for _ in 0..table.count {
-        if is_object {
+        if table.is_object {
             let name = table.node.get(at..table.begin).and_then(string_at);
             let Some((_, end)) = name else { break };
             at += end;
@@ -35,5 +27,5 @@ fn within(node: &[u8], first: u8, most: usize) -> usize {
         }
         at += length;
     }
-    deepest
+    1 + deepest
 }

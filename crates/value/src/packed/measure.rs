@@ -28,7 +28,7 @@ fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
         }
         tag::NULL | tag::TRUE => Some((4, 1)),
         tag::FALSE => Some((5, 1)),
-        _ if is_container(first) => contents(node, first, depth),
+        _ if is_container(first) => contents(node, depth),
         _ => match Ref::of_node(node) {
             Ref::Number(number) => Some((number_length(number), extent(node)?)),
             _ => None,
@@ -36,16 +36,14 @@ fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
     }
 }
 
-fn contents(node: &[u8], first: u8, depth: usize) -> Option<(usize, usize)> {
-    let is_object = first >= tag::OBJECT;
-    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
-    let table = Table::open(node, width)?;
+fn contents(node: &[u8], depth: usize) -> Option<(usize, usize)> {
+    let table = Table::open(node)?;
     if depth > DEPTH_MAX {
         return None;
     }
     let (mut at, mut length) = (CONTAINER_HEADER_BYTES, 2);
     for place in 0..table.count {
-        if is_object {
+        if table.is_object {
             let (name, end) = string_at(table.node.get(at..table.begin)?)?;
             // With its colon.
             length += string_length(name) + 1;

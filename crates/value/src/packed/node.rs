@@ -163,15 +163,21 @@ pub(crate) struct Table<'a> {
     pub(super) begin: usize,
     /// Two to the power of this are the bytes of an entry of the table.
     width: u8,
+    /// Entries have names before them.
+    pub(crate) is_object: bool,
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn open(node: &'a [u8], width: u8) -> Option<Self> {
+    /// The array or object at the front of `node`, if there is one that is whole.
+    pub(crate) fn open(node: &'a [u8]) -> Option<Self> {
+        let first = *node.first().filter(|first| is_container(**first))?;
+        let is_object = first >= tag::OBJECT;
+        let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
         let length = u32_at(node, 1)?;
         let count = u32_at(node, 5)?;
         let node = node.get(..length)?;
         let begin = length.checked_sub(count.checked_mul(1 << width)?)?;
-        (begin >= CONTAINER_HEADER_BYTES).then_some(Self { node, count, begin, width })
+        (begin >= CONTAINER_HEADER_BYTES).then_some(Self { node, count, begin, width, is_object })
     }
 
     /// The bytes from the entry in that place on.
@@ -285,7 +291,6 @@ impl<'a> PackedObject<'a> {
 
 /// The string that a packed object has as the member of that name.
 pub(crate) fn string_member<'a>(node: &'a [u8], name: &str) -> Option<&'a str> {
-    let width = node.first()?.checked_sub(tag::OBJECT).filter(|width| *width < 3)?;
-    let object = PackedObject(Table::open(node, width)?);
+    let object = Table::open(node).filter(|table| table.is_object).map(PackedObject)?;
     text_of(string_at(object.get(name)?)?.0)
 }

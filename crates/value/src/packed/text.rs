@@ -25,7 +25,7 @@ fn write(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
         tag::NULL => out.extend_from_slice(b"null"),
         tag::TRUE => out.extend_from_slice(b"true"),
         tag::FALSE => out.extend_from_slice(b"false"),
-        _ if is_container(first) => return contents(node, first, depth, out),
+        _ if is_container(first) => return contents(node, depth, out),
         _ => match Ref::of_node(node) {
             Ref::Number(number) => {
                 write_number(number, out);
@@ -48,20 +48,18 @@ fn write_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn contents(node: &[u8], first: u8, depth: usize, out: &mut Vec<u8>) -> Option<usize> {
-    let is_object = first >= tag::OBJECT;
-    let width = first - if is_object { tag::OBJECT } else { tag::ARRAY };
-    let table = Table::open(node, width)?;
+fn contents(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let table = Table::open(node)?;
     if depth > DEPTH_MAX {
         return None;
     }
-    out.push(if is_object { b'{' } else { b'[' });
+    out.push(if table.is_object { b'{' } else { b'[' });
     let mut at = CONTAINER_HEADER_BYTES;
     for place in 0..table.count {
         if place > 0 {
             out.push(b',');
         }
-        if is_object {
+        if table.is_object {
             let (name, end) = string_at(table.node.get(at..table.begin)?)?;
             write_text(name, out)?;
             out.push(b':');
@@ -69,7 +67,7 @@ fn contents(node: &[u8], first: u8, depth: usize, out: &mut Vec<u8>) -> Option<u
         }
         at += write(table.node.get(at..table.begin)?, depth + 1, out)?;
     }
-    out.push(if is_object { b'}' } else { b']' });
+    out.push(if table.is_object { b'}' } else { b']' });
     Some(table.node.len())
 }
 

@@ -1,7 +1,6 @@
 //! A search for an expression that looks, while it goes through a long text, whether the query
 //! should end: automata that are built as they are needed, driven byte by byte.
 
-use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::hybrid::regex::{Builder, Regex};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
@@ -89,11 +88,12 @@ impl Stepping {
                 state = next;
                 if state.is_tagged() {
                     // A match is known one byte later.
-                    match Tag::of(state) {
-                        Tag::Match => end = Some(at),
-                        Tag::Dead => return Ok(Ok(end)),
-                        Tag::Quit => return Ok(Err(Unable)),
-                        Tag::Other => {}
+                    if state.is_match() {
+                        end = Some(at);
+                    } else if state.is_dead() {
+                        return Ok(Ok(end));
+                    } else if state.is_quit() {
+                        return Ok(Err(Unable));
                     }
                 }
                 at += 1;
@@ -121,11 +121,12 @@ impl Stepping {
                 let Ok(next) = dfa.next_state(cache, state, *byte) else { return Ok(Err(Unable)) };
                 state = next;
                 if state.is_tagged() {
-                    match Tag::of(state) {
-                        Tag::Match => begin = at,
-                        Tag::Dead => return Ok(Ok(begin)),
-                        Tag::Quit => return Ok(Err(Unable)),
-                        Tag::Other => {}
+                    if state.is_match() {
+                        begin = at;
+                    } else if state.is_dead() {
+                        return Ok(Ok(begin));
+                    } else if state.is_quit() {
+                        return Ok(Err(Unable));
                     }
                 }
                 at -= 1;
@@ -146,25 +147,3 @@ impl Stepping {
 
 /// A chunk of bytes costs about as much as so many other steps.
 const CHECK_TICKS: usize = 64;
-
-/// The reason for the tag of a state.
-enum Tag {
-    Match,
-    Dead,
-    Quit,
-    Other,
-}
-
-impl Tag {
-    fn of(state: LazyStateID) -> Self {
-        if state.is_match() {
-            Self::Match
-        } else if state.is_dead() {
-            Self::Dead
-        } else if state.is_quit() {
-            Self::Quit
-        } else {
-            Self::Other
-        }
-    }
-}
