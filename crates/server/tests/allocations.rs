@@ -5,7 +5,7 @@ mod common;
 #[path = "common/counting.rs"]
 mod counting;
 
-use common::{Client, entity, start_with};
+use common::{Client, entity, serve_with};
 use counting::{Counting, allocations_of_loops};
 use pellucid_server::Accounting;
 
@@ -40,8 +40,8 @@ fn allocations(client: &mut Client, method: &str, body: &[u8]) -> u64 {
 #[test]
 fn a_request_that_is_answered_where_it_arrived_allocates_nothing() {
     for accounting in [Accounting::Full, Accounting::Off] {
-        let server = start_with(|options| (options.threads, options.accounting) = (1, accounting));
-        let mut client = server.client();
+        let (_server, mut client) =
+            serve_with(|options| (options.threads, options.accounting) = (1, accounting));
         // Longer than what lies in the ledger, as long as that may be, and shorter.
         for value in [&[b'v'; 290][..], &[b'v'; 64], &[b'v'; 16]] {
             for (method, body) in [("PUT", value), ("GET", b""), ("HEAD", b"")] {

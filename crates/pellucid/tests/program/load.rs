@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Serving, done, failed, fails, json_of, pellucid, run, signal, spawn, text, wait_for,
+    Serving, done, failed, fails, json_of, pellucid, run, signal, spawn, text, wait_until,
 };
 use pellucid_clock::Clock;
 use serde_json::Value;
@@ -120,10 +120,7 @@ fn an_interrupt_keeps_the_results_so_far() {
     let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
     let child = spawn(&mut command);
     // Ten connections have each had an answer when there are more than that.
-    wait_for(|| match answered.load(Ordering::SeqCst) {
-        few @ ..100 => Err(few),
-        _ => Ok(()),
-    });
+    wait_until(|| answered.load(Ordering::SeqCst), |answers| *answers >= 100);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     let shown = done(&output);

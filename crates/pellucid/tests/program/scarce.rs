@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::costly_queries::costly_queries;
-use crate::common::{Client, Serving, entity, pellucid, wait_for};
+use crate::common::{Client, Serving, entity, pellucid, wait_until};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 use tempfile::TempDir;
@@ -87,10 +87,8 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
         })
         .collect();
     let mut client = server.client();
-    wait_for(|| match client.get("/_api/query/current").text().matches("REGEX_SPLIT").count() {
-        few @ ..CLIENTS => Err(few),
-        _ => Ok(()),
-    });
+    let current = || client.get("/_api/query/current").text().matches("REGEX_SPLIT").count();
+    wait_until(current, |queries| *queries >= CLIENTS);
     let begun = Instant::now();
     server.signal(libc::SIGTERM);
     let status = server.wait();

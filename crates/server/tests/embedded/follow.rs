@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Running, entity, request, start_with, wait_for};
+use crate::common::{Running, entity, request, serve_with, start_with, wait_for};
 use pellucid_account::OperationAccount;
 use pellucid_server::Export;
 use serde_json::Value;
@@ -131,14 +131,13 @@ fn check_span(span: &otlp::Span) {
 #[test]
 fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
     let (url, received) = collector();
-    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
-    let mut client = server.client();
+    let (_server, mut client) =
+        serve_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
     client.put(&entity("k"), "value");
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let headers =
         [("traceparent", parent.as_str()), ("tracestate", "rojo=00f067aa"), ("tracestate", "a=1")];
-    let answer = client.call("GET", &entity("k"), &headers, b"");
-    assert_eq!(answer.status, 200);
+    let answer = client.call("GET", &entity("k"), &headers, b"").having(200);
     let returned = answer.header("traceresponse").unwrap().to_owned();
 
     let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
@@ -173,8 +172,8 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
 #[test]
 fn what_the_caller_does_not_trace_is_not_traced() {
     let (url, _received) = collector();
-    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
-    let mut client = server.client();
+    let (_server, mut client) =
+        serve_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
     let unsampled = format!("00-{TRACE}-{PARENT}-00");
     for header in [unsampled.as_str(), "nonsense", ""] {
         let answer = client.call("GET", &entity("a"), &[("traceparent", header)], b"");
@@ -231,8 +230,7 @@ fn slow_lines(running: &Running) -> Vec<String> {
 
 #[test]
 fn a_slow_request_is_a_line_that_hides_the_key() {
-    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));
     client.put(&entity("secret-key"), "value");
     while slow_lines(&server).is_empty() {
         std::thread::yield_now();
@@ -308,8 +306,7 @@ fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
 /// Everything is slow here: the log must not become what the server does.
 #[test]
 fn slow_lines_are_bounded() {
-    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));
     for _ in 0..500 {
         client.get(&entity("a"));
     }

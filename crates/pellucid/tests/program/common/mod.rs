@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use client::{Client, entity, request, wait_for};
+pub(crate) use client::{Client, entity, request, wait_for, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 use tls::write_private;

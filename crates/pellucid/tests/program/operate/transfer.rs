@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::data::{fails, lines};
 use crate::common::{
-    Serving, cluster, done, entity, failed, feed, pellucid, run, spawn, text, wait_for,
+    Serving, cluster, done, entity, failed, feed, pellucid, run, spawn, text, wait_until,
 };
 
 /// A folder, and a server over it.
@@ -403,10 +403,7 @@ fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     // Until they have found each other.
     for (node, key) in nodes.iter().flat_map(|node| (0..20).map(move |key| (node, key))) {
         let target = entity(format!("none{key}"));
-        wait_for(|| match node.client().get(&target).status {
-            404 => Ok(()),
-            other => Err(other),
-        });
+        wait_until(|| node.client().get(&target).status, |status| *status == 404);
     }
     let url = &*nodes[0].url();
     let input: String =
