@@ -240,6 +240,13 @@ impl Serving {
     }
 }
 
+/// A folder, and a server over the data in it.
+pub(crate) fn serve(flags: &[&str]) -> (TempDir, Serving) {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), flags);
+    (folder, server)
+}
+
 /// A figure of a process's memory in bytes, such as `VmRSS`; nothing once it has ended.
 pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
