@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Running, entity, request, start};
+use common::{Client, Running, entity, request, serve};
 use pellucid_server::ProcessFigures;
 
 /// Far above what buffers of eight streams need, far below the data and below two values.
@@ -32,13 +32,11 @@ fn growth_while_streaming(running: &Running, accept: &str, expected_bytes: usize
 /// A value stands in memory once for every reader if a range appends whole values to its output.
 #[test]
 fn memory_stays_flat_while_ranges_go_out() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let value = vec![b'v'; 8 << 20];
     let mut etag_bytes = 0;
     for index in 0..8 {
-        let put = client.put(&entity(index.to_string()), &value);
-        assert_eq!(put.status, 201);
+        let put = client.put(&entity(index.to_string()), &value).having(201);
         etag_bytes += put.etag().len();
     }
     drop(value);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Client, Running, entity, start, start_with};
+use common::{Client, Running, entity, serve, serve_with, start, start_with};
 use pellucid_profile::{
     SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling,
 };
@@ -232,8 +232,7 @@ fn samples_say_what_the_request_did_and_the_past_can_be_asked_for() {
 #[test]
 fn what_cannot_be_had_is_told() {
     let _turn = turn();
-    let running = start_with(|options| options.profile_hertz = 0);
-    let mut client = running.client();
+    let (_running, mut client) = serve_with(|options| options.profile_hertz = 0);
     assert!(client.get("/debug/pprof/").text().contains("/debug/pprof/heap"));
     for (target, status, text) in [
         ("/debug/pprof/profile?seconds=1", 503, "--profile-hertz"),
@@ -253,8 +252,7 @@ fn what_cannot_be_had_is_told() {
 fn rates_are_set_while_the_server_runs() {
     let _turn = turn();
     let bytes = allocation_sampling();
-    let running = start_with(|options| options.profile_hertz = 19);
-    let mut client = running.client();
+    let (running, mut client) = serve_with(|options| options.profile_hertz = 19);
     let shown = |client: &mut Client| client.get("/debug/pprof/rates").text().to_owned();
     let waits = "wait_ns=10000\nholders=8";
     assert_eq!(shown(&mut client).trim(), format!("hz=19\nbytes={bytes}\n{waits}"));
@@ -330,8 +328,7 @@ fn unix_now() -> f64 {
 fn a_difference_has_what_was_before_and_what_is_now_apart() {
     let _turn = turn();
     set_allocation_sampling(SAMPLE_BYTES / 64);
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     // Apart by more than the times are rounded to.
     let border = || {
         let pause = Duration::from_millis(50);
@@ -348,8 +345,7 @@ fn a_difference_has_what_was_before_and_what_is_now_apart() {
     let after = border();
     let query = format!("from={between:.3}&to={after:.3}&base={before:.3}..{between:.3}");
     let mut amounts = |kind: &str, function: &str| {
-        let answer = client.get(&format!("/debug/pprof/{kind}?{query}&format=folded"));
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer = client.get(&format!("/debug/pprof/{kind}?{query}&format=folded")).having(200);
         let lines = answer.text().lines().filter(|line| line.contains(function));
         lines.fold((0.0, 0.0), |sums, line| {
             let mut words = line.rsplit(' ').map(|word| word.parse::<f64>().unwrap_or(0.0));
@@ -393,8 +389,7 @@ fn memory_in_use_can_be_compared_with_what_it_was() {
     let held = hold_memory();
     let mut client = running.client();
     let mut held_of = |query: &str| {
-        let answer = client.get(&format!("/debug/pprof/heap?format=folded{query}"));
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer = client.get(&format!("/debug/pprof/heap?format=folded{query}")).having(200);
         // Of two amounts, the last is that of now.
         sums(answer.text(), |stack| stack.contains("::hold_memory")).1
     };

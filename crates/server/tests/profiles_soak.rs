@@ -11,21 +11,16 @@ mod common;
 
 use std::alloc::System;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use common::tls::{self, TlsClient, client_config};
+use common::tls::{self, TlsClient};
 use common::{Running, entity, start_with};
 use pellucid_io::SeededRandom;
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
-use pellucid_server::TlsFiles;
 use pellucid_thread::{HOLDERS_ONE_IN, WAIT_SAMPLE_NS, set_holder_sampling, set_wait_sampling};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ClientConfig;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
 
 #[global_allocator]
@@ -43,30 +38,6 @@ const ROUNDS: u64 = 50;
 const CLIENTS: u64 = 3;
 const KEYS: u64 = 30_000;
 
-/// A folder with a pair for `localhost`, `first.pem` and `first-key.pem`, and its authority,
-/// `first-ca.pem`. They are made when they are first asked for, and gone with the folder.
-static FILES: LazyLock<TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority_key = KeyPair::generate().unwrap();
-    write("first-ca.pem", authority.self_signed(&authority_key).unwrap().pem());
-    let (authority, key) = (Issuer::new(authority, authority_key), KeyPair::generate().unwrap());
-    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    write("first.pem", certificate.signed_by(&key, &authority).unwrap().pem());
-    write("first-key.pem", key.serialize_pem());
-    folder
-});
-
-fn pair(name: &str) -> PathBuf {
-    FILES.path().join(name)
-}
-
-fn config() -> Arc<ClientConfig> {
-    client_config(CertificateDer::from_pem_file(pair("first-ca.pem")).unwrap())
-}
-
 fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
     let client = tls::connect(address, config);
     client.socket.sock.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -74,11 +45,17 @@ fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
 }
 
 /// Puts and gets, on a new connection now and then, until it is over; counts the rounds.
-fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64) {
-    let (config, value) = (config(), vec![b'v'; 700]);
+fn load(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    seed: u64,
+    is_over: &AtomicBool,
+    rounds: &AtomicU64,
+) {
+    let value = vec![b'v'; 700];
     let mut random = SeededRandom::new(seed);
     while !is_over.load(Ordering::Relaxed) {
-        let mut client = connect(address, &config);
+        let mut client = connect(address, config);
         for _ in 0..ROUNDS {
             let target = entity(format!("k{}", random.below(KEYS)));
             let put = client.put(&target, &value).status;
@@ -91,14 +68,14 @@ fn load(address: SocketAddr, seed: u64, is_over: &AtomicBool, rounds: &AtomicU64
 }
 
 /// Takes each profile in each form, again and again; returns how many.
-fn take_profiles(address: SocketAddr, until: Instant, running: &Running) -> u64 {
-    let config = config();
+fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &Running) -> u64 {
+    let address = running.address;
     let mut taken = 0;
-    while taken == 0 || Instant::now() < until || !has_merged(address, &config) {
+    while taken == 0 || Instant::now() < until || !has_merged(address, config) {
         assert!(Instant::now() < until + PATIENCE, "there were no flushes and merges");
         for format in ["pb", "folded", "svg", "html", "shares"] {
             for name in ["profile", "heap", "allocs", "mutex", "block"] {
-                let mut client = connect(address, &config);
+                let mut client = connect(address, config);
                 let more = if name == "profile" { "&seconds=0.5&hz=990" } else { "" };
                 let target = format!("/debug/pprof/{name}?format={format}{more}");
                 let answer = client.get(&target);
@@ -133,20 +110,22 @@ fn profiles_at_ten_times_their_rates_disturb_nothing() {
     set_wait_sampling(WAIT_SAMPLE_NS / TIMES);
     // All of them: more than ten times as many there are not.
     set_holder_sampling((HOLDERS_ONE_IN / TIMES as u32).max(1));
+    let folder = TempDir::new().unwrap();
+    let (files, config) = tls::localhost(folder.path());
     let running = start_with(|options| {
         options.profile_hertz = USUAL_HERTZ * TIMES as u32;
         options.embedded.memory_bytes = 1 << 20;
-        options.tls = Some(TlsFiles { certificate: pair("first.pem"), key: pair("first-key.pem") });
+        options.tls = Some(files);
     });
     let address = running.address;
     let (is_over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     let taken = std::thread::scope(|scope| {
         for seed in 1..=CLIENTS {
-            let (is_over, rounds) = (&is_over, &rounds);
-            scope.spawn(move || load(address, seed * 2 + 1, is_over, rounds));
+            let (config, is_over, rounds) = (&config, &is_over, &rounds);
+            scope.spawn(move || load(address, config, seed * 2 + 1, is_over, rounds));
         }
         let until = Instant::now() + Duration::from_secs(seconds);
-        let take = || take_profiles(address, until, &running);
+        let take = || take_profiles(&config, until, &running);
         // Whatever the profiles come to, the clients end with them.
         let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(take));
         is_over.store(true, Ordering::Relaxed);

@@ -372,6 +372,13 @@ pub(crate) fn start(limits: Limits) -> Running {
     start_with(limits, None)
 }
 
+/// As [`start`], with a connection.
+pub(crate) fn start_connected(limits: Limits) -> (Running, TcpStream) {
+    let running = start(limits);
+    let socket = connect(&running);
+    (running, socket)
+}
+
 pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> Running {
     start_at(listener(), limits, certificates)
 }

@@ -10,7 +10,8 @@ use crate::common::frames::{
 };
 use crate::common::tls_client::{certificates, client_config, client_of};
 use crate::common::{
-    Running, await_that, connect, gone, listener, request, rest, start, start_at, start_with,
+    Running, await_that, connect, gone, listener, request, rest, start_at, start_connected,
+    start_with,
 };
 use pellucid_account::Phase;
 use pellucid_http::{Ending, HALF_CLOSE_GRACE, Limits};
@@ -74,8 +75,7 @@ fn a_response_that_its_client_leaves_ends_in_the_account_when_that_goes() {
 #[test]
 fn a_stream_that_its_client_leaves_ends_in_the_account_when_that_goes() {
     for goes in [Shutdown::Both, Shutdown::Read] {
-        let running = start(Limits::default());
-        let mut socket = connect(&running);
+        let (running, mut socket) = start_connected(Limits::default());
         let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
         socket.write_all(&[greeting(), ask].concat()).unwrap();
         stall(&mut socket);
@@ -91,8 +91,7 @@ fn a_stream_that_its_client_leaves_ends_in_the_account_when_that_goes() {
 
 #[test]
 fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     let mut bytes = greeting();
     bytes.extend(frame(HEADERS, END_HEADERS, 1, &post("/watched")));
     bytes.extend(frame(DATA, END_STREAM, 1, b"5"));
@@ -115,8 +114,7 @@ fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
 fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
     let limits = Limits { exchange: STALL, ..Limits::default() };
     for protocol in ["http/1.1", "h2"] {
-        let running = start(limits.clone());
-        let mut socket = connect(&running);
+        let (running, mut socket) = start_connected(limits.clone());
         let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
         match protocol {
             "h2" => socket.write_all(&[greeting(), ask].concat()).unwrap(),
@@ -128,8 +126,7 @@ fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
 
 #[test]
 fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/broken", "", "").as_bytes()).unwrap();
     socket.read_to_end(&mut Vec::new()).unwrap();
     assert_eq!(running.records(1)[0].facts.outcome, 1 + Ending::Failed as u8);
@@ -139,8 +136,7 @@ fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
 /// off looked so.
 #[test]
 fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     socket.write_all(b"GET /broken HTTP/1.0\r\n\r\n").unwrap();
     let ended = socket.read_to_end(&mut Vec::new());
     assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
@@ -148,8 +144,7 @@ fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
 
 #[test]
 fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
-    let mut running = start(Limits { stop: STALL, ..Limits::default() });
-    let mut socket = connect(&running);
+    let (mut running, mut socket) = start_connected(Limits { stop: STALL, ..Limits::default() });
     socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     running.server.take().unwrap().stop().unwrap();
@@ -159,8 +154,7 @@ fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
 /// Nobody looked at its connection until there was an answer.
 #[test]
 fn a_client_that_resets_its_connection_is_gone_at_once() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/watched", "", "0").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     reset(&socket);
@@ -186,8 +180,7 @@ fn a_client_that_resets_its_connection_in_tls_is_gone() {
 /// What it looks like when a client exits, or when it waits for its answer.
 #[test]
 fn a_client_that_sends_no_more_is_gone_after_a_while_and_answered_nevertheless() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     let begun = Instant::now();
     socket.write_all(request("/watched", "", "2").as_bytes()).unwrap();
     socket.shutdown(Shutdown::Write).unwrap();
@@ -198,8 +191,7 @@ fn a_client_that_sends_no_more_is_gone_after_a_while_and_answered_nevertheless()
 
 #[test]
 fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     let mut bytes = greeting();
     for (stream, number) in [(1, b"3"), (3, b"4")] {
         bytes.extend(frame(HEADERS, END_HEADERS, stream, &post("/watched")));
@@ -220,8 +212,7 @@ fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
 /// A stream that had nothing to send kept its connection for ever.
 #[test]
 fn a_stream_that_waits_ends_with_its_connection() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
     reset(&socket);

@@ -11,7 +11,8 @@ use crate::common::frames::{
     frame, greeting, headers, long_header, read_frame,
 };
 use crate::common::{
-    Running, await_held, client_of_http2 as client, connect, release, start, start_single,
+    Running, await_held, client_of_http2 as client, connect, release, start, start_connected,
+    start_single,
 };
 use pellucid_http::Limits;
 
@@ -108,8 +109,7 @@ fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
 
 #[test]
 fn a_request_in_http_1_may_ask_to_go_on_in_http_2() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     let ask = "GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
                Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
     socket.write_all(ask.as_bytes()).unwrap();
@@ -133,8 +133,7 @@ fn a_request_in_http_1_may_ask_to_go_on_in_http_2() {
 
 #[test]
 fn the_preface_may_come_byte_by_byte_and_other_beginnings_are_no_preface() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     socket.set_nodelay(true).unwrap();
     let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/"));
     for byte in [greeting(), request].concat() {
@@ -150,8 +149,7 @@ fn the_preface_may_come_byte_by_byte_and_other_beginnings_are_no_preface() {
 
 #[test]
 fn streams_beyond_the_limit_are_refused() {
-    let running = start(Limits { streams: 4, ..Limits::default() });
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits { streams: 4, ..Limits::default() });
     let mut bytes = greeting();
     for number in 0..6 {
         // Without an end, so that all stay open.
@@ -171,8 +169,7 @@ fn streams_beyond_the_limit_are_refused() {
 
 #[test]
 fn a_client_that_opens_streams_to_reset_them_is_told_to_calm_down() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     let mut bytes = greeting();
     for number in 0..200_u32 {
         let stream = 2 * number + 1;
@@ -185,8 +182,7 @@ fn a_client_that_opens_streams_to_reset_them_is_told_to_calm_down() {
 
 #[test]
 fn a_client_that_only_keeps_us_busy_is_told_to_calm_down() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     let mut writer = socket.try_clone().unwrap();
     let thread = std::thread::spawn(move || {
         let pings = frame(PING, 0, 0, &[0; 8]).repeat(1_000);
@@ -237,8 +233,8 @@ fn bodies_are_compressed_for_those_who_ask() {
 
 #[test]
 fn a_response_that_nobody_takes_is_given_up() {
-    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
-    let mut socket = connect(&running);
+    let (running, mut socket) =
+        start_connected(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
     let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/pieces"));
     socket.write_all(&[greeting(), request].concat()).unwrap();
     let mut taken = 0;
@@ -258,8 +254,8 @@ fn a_response_that_nobody_takes_is_given_up() {
 #[test]
 fn a_window_that_opens_is_used_at_once_however_much_waits() {
     // Far longer than the reads wait below: a response that stalls fails there.
-    let running = start(Limits { exchange: Duration::from_secs(600), ..Limits::default() });
-    let mut socket = connect(&running);
+    let (_running, mut socket) =
+        start_connected(Limits { exchange: Duration::from_secs(600), ..Limits::default() });
     let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/large"));
     socket.write_all(&[greeting(), request].concat()).unwrap();
     let mut taken = 0;
@@ -279,8 +275,8 @@ fn a_window_that_opens_is_used_at_once_however_much_waits() {
 
 #[test]
 fn a_request_that_does_not_come_to_its_end_is_refused() {
-    let running = start(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
-    let mut socket = connect(&running);
+    let (running, mut socket) =
+        start_connected(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
     let request = frame(HEADERS, END_HEADERS, 1, &headers("/"));
     socket.write_all(&[greeting(), request].concat()).unwrap();
     while read_frame(&mut socket).unwrap().0 != HEADERS {}

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use crate::common::h2_client;
 use crate::common::tls_client::{certificates, client_config_for, client_of};
-use crate::common::{Running, connect, start, start_with};
+use crate::common::{Running, start_connected, start_with};
 use pellucid_account::{Record, TRANSPORT_PARTS, TransportPart};
 use pellucid_http::Limits;
 
@@ -133,8 +133,7 @@ fn each_stream_over_tls_has_its_own_cryptography() {
 
 #[test]
 fn what_is_compressed_says_how_long_it_took() {
-    let running = start(limits());
-    let mut client = connect(&running);
+    let (running, mut client) = start_connected(limits());
     let body = b"the same words again and again, ".repeat(1_000);
     let (accepts, end) = ("Accept-Encoding: gzip\r\n", b"0\r\n\r\n");
     // In one piece: its end is known by its length alone, so the next answer tells that it came.

@@ -11,7 +11,7 @@ use crate::common::frames::{
     END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
     read_frame,
 };
-use crate::common::{Running, listener, start, start_at};
+use crate::common::{Running, listener, start_at, start_connected};
 use pellucid_http::{Cut, CutFigures, Limits};
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -100,8 +100,7 @@ fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
 
 #[test]
 fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_goes_on() {
-    let running = start(strict());
-    let mut socket = crate::common::connect(&running);
+    let (running, mut socket) = start_connected(strict());
     socket.write_all(&[greeting(), get(1, "/endless")].concat()).unwrap();
     let is_cut = Arc::new(AtomicBool::new(false));
     let opener = std::thread::spawn({

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::common::{Running, answers, connect, request, rest, start};
+use crate::common::{Running, answers, connect, request, rest, start, start_connected};
 use pellucid_http::{Cut, Limits};
 use socket2::{Domain, Socket, Type};
 
@@ -39,8 +39,7 @@ fn pipelined_requests_are_answered_in_order_also_across_hand_overs() {
 /// Their events come while nothing is read from the connection, and no further ones follow.
 #[test]
 fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     socket.set_nodelay(true).unwrap();
     socket.write_all(request("/later", "", "one").as_bytes()).unwrap();
     for body in ["two", "three"] {
@@ -54,8 +53,7 @@ fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
 
 #[test]
 fn a_request_may_come_byte_by_byte() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     socket.set_nodelay(true).unwrap();
     for byte in request("/", "Connection: close\r\n", "slowly").as_bytes() {
         socket.write_all(&[*byte]).unwrap();
@@ -109,8 +107,7 @@ fn streamed_bodies_are_chunked_and_a_broken_one_is_cut() {
 
 #[test]
 fn a_stream_waits_for_its_reader_without_holding_memory() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/pieces", "Connection: close\r\n", "").as_bytes()).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     let answer = exchange(&running, request("/", "Connection: close\r\n", "beside it"));
@@ -147,8 +144,7 @@ fn what_cannot_be_trusted_is_refused_and_the_connection_closed() {
 
 #[test]
 fn a_client_that_expects_to_be_asked_is_asked() {
-    let running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (_running, mut socket) = start_connected(Limits::default());
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\
                 Connection: close\r\n\r\n";
     socket.write_all(head.as_bytes()).unwrap();
@@ -186,8 +182,8 @@ fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
 
 #[test]
 fn the_budget_for_bodies_bounds_them_all_together() {
-    let running = start(Limits { body_bytes_in_flight: 500_000, ..Limits::default() });
-    let mut first = connect(&running);
+    let (running, mut first) =
+        start_connected(Limits { body_bytes_in_flight: 500_000, ..Limits::default() });
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n";
     first.write_all(head.as_bytes()).unwrap();
     first.write_all("z".repeat(300_000).as_bytes()).unwrap();
@@ -202,8 +198,7 @@ fn the_budget_for_bodies_bounds_them_all_together() {
 
 #[test]
 fn connections_beyond_the_limit_are_closed() {
-    let running = start(Limits { connections: 1, ..Limits::default() });
-    let mut first = connect(&running);
+    let (running, mut first) = start_connected(Limits { connections: 1, ..Limits::default() });
     first.write_all(request("/", "", "x").as_bytes()).unwrap();
     let mut answer = [0; 12];
     first.read_exact(&mut answer).unwrap();
@@ -241,8 +236,7 @@ fn connections_of_one_address_beyond_its_limit_are_closed() {
 
 #[test]
 fn a_stop_lets_requests_in_flight_finish() {
-    let mut running = start(Limits::default());
-    let mut socket = connect(&running);
+    let (mut running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/later", "", "still answered").as_bytes()).unwrap();
     // It is in flight for 20 ms.
     while running.stats().requests_in_flight == 0 {

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Serving, done, entity, failed, fails, finish, json_of, pellucid, run, text};
+use crate::common::{
+    Serving, done, entity, failed, fails, finish, json_of, pellucid, run, serve, text,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -309,8 +311,7 @@ fn a_value_that_is_allowed_fits_the_limit_on_bodies() {
 
 #[test]
 fn sigint_ends_the_server_as_sigterm_does() {
-    let folder = TempDir::new().unwrap();
-    let mut server = Serving::start(folder.path(), &[]);
+    let (_folder, mut server) = serve(&[]);
     server.signal(libc::SIGINT);
     assert_eq!(server.wait().code(), Some(0));
 }
@@ -322,8 +323,7 @@ fn load(server: &Serving, arguments: &[&str], path: &str) -> Output {
 
 #[test]
 fn load_prints_the_tables_of_wrk_and_wrk2_or_json() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let paced = load(&server, &["-R", "400", "-L"], "/v0/status");
     let lines: Vec<&str> = done(&paced).lines().collect();
     assert_eq!(lines[0], format!("Running 1s test @ {}/v0/status", server.url()));
@@ -358,8 +358,7 @@ fn load_prints_the_tables_of_wrk_and_wrk2_or_json() {
 
 #[test]
 fn load_counts_answers_that_are_errors() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let output = load(&server, &["-R", "100"], "/nowhere");
     assert!(text(&output.stdout).contains("Non-2xx or 3xx responses: "));
     server.stop();

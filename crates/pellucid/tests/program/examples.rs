@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Serving, example, finish, root, text};
+use crate::common::{example, finish, root, serve, text};
 use tempfile::TempDir;
 
 /// The only block of the page in this language.
@@ -25,8 +25,7 @@ fn prints_what_the_page_says(language: &str, file: &str, command: &[&str]) {
 }
 
 fn assert_prints(language: &str, mut command: Command) {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (_folder, server) = serve(&[]);
     command.env("PELLUCID_URL", server.url());
     let output = finish(command);
     assert_eq!(text(&output.stdout), block("text"), "{language}: {}", text(&output.stderr));

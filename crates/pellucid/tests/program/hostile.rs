@@ -5,8 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::common::client::{Client, PATIENCE};
-use crate::common::{Serving, entity, until_closed};
-use tempfile::TempDir;
+use crate::common::{entity, serve, until_closed};
 
 fn connections_open(client: &mut Client) -> f64 {
     client.figure("pellucid_connections_open")
@@ -15,8 +14,7 @@ fn connections_open(client: &mut Client) -> f64 {
 /// Slowloris: heads and bodies that come a byte at a time, and responses that nobody reads.
 #[test]
 fn clients_that_dawdle_are_cut_while_others_are_served() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &["--exchange-timeout", "1s"]);
+    let (_folder, server) = serve(&["--exchange-timeout", "1s"]);
     let mut good = server.client();
     assert_eq!(good.put(&entity("big"), vec![7; 32 << 20]).status, 201);
     let connect = |begin: &[u8]| {
@@ -68,8 +66,7 @@ fn ten_thousand_idle_connections_cost_little() {
     // Where the system allows fewer files, as many as it does.
     let allowed = limit.maximum.unwrap_or(u64::MAX).saturating_sub(200);
     let count = usize::try_from(allowed).unwrap_or(usize::MAX).min(10_000);
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let mut good = server.client();
     assert_eq!(good.put(&entity("a"), "1").status, 201);
     let before = good.figure("pellucid_anonymous_memory_bytes");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Serving, done, failed, fails, json_of, pellucid, run, signal, spawn, text, wait_for,
+    Serving, done, failed, fails, json_of, pellucid, run, serve, signal, spawn, text, wait_until,
 };
 use pellucid_clock::Clock;
 use serde_json::Value;
@@ -21,8 +21,7 @@ fn url(server: &Serving) -> String {
 
 #[test]
 fn a_run_ends_with_a_verdict_and_leaves_its_files() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, hgrm, hlog) = (file("r.html"), file("r.hgrm"), file("r.hlog"));
     let flags = ["load", "-t", "1", "-c", "4", "-d", "1s", "-R", "300"];
@@ -42,8 +41,7 @@ fn a_run_ends_with_a_verdict_and_leaves_its_files() {
 
 #[test]
 fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let load =
         |flags: &[&str]| run(&[&["load", "-t", "1", "-d", "1s"], flags, &[&url(&server)]].concat());
     failed(&load(&["--html", "/nowhere/r.html"]), 2, "/nowhere/r.html");
@@ -56,8 +54,7 @@ fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
 
 #[test]
 fn objectives_decide_the_exit_code() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let load =
         |slo: &str| run(&["load", "-t", "1", "-d", "1s", "-R", "20", "--slo", slo, &url(&server)]);
     assert_eq!(load("p50=30s,errors=100%").status.code(), Some(0));
@@ -69,8 +66,7 @@ fn objectives_decide_the_exit_code() {
 
 #[test]
 fn a_description_of_work_is_run_and_its_mistakes_are_told_with_their_line() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let file = folder.path().join("work.toml");
     let root = server.url();
     // The one in the documentation is whole.
@@ -120,10 +116,7 @@ fn an_interrupt_keeps_the_results_so_far() {
     let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
     let child = spawn(&mut command);
     // Ten connections have each had an answer when there are more than that.
-    wait_for(|| match answered.load(Ordering::SeqCst) {
-        few @ ..100 => Err(few),
-        _ => Ok(()),
-    });
+    wait_until(|| answered.load(Ordering::SeqCst), |answers| *answers >= 100);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     let shown = done(&output);
@@ -138,8 +131,7 @@ fn an_interrupt_keeps_the_results_so_far() {
 
 #[test]
 fn a_sweep_compares_numbers_of_connections() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let arguments = ["load", "-d", "1s", "-R", "200", "-c", "1,3", "--server-cores", "20"];
     let output = run(&[&arguments[..], &["-L", &url(&server)]].concat());
     let shown = done(&output);
@@ -222,8 +214,7 @@ fn result_of(server: &Serving, folder: &Path, name: &str, rate: &str) -> String 
 
 #[test]
 fn two_results_are_compared_and_bars_decide_the_exit_code() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let before = result_of(&server, folder.path(), "a.json", "1000");
     let after = result_of(&server, folder.path(), "b.json", "200");
     server.stop();
@@ -272,8 +263,7 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
 /// A sweep of which one number is lacking was compared as if it had been there.
 #[test]
 fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let result = result_of(&server, folder.path(), "a.json", "500");
     server.stop();
     let mut run_of: Value = serde_json::from_slice(&std::fs::read(&result).unwrap()).unwrap();
@@ -301,8 +291,7 @@ fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
 /// time, and the server's phases are among them.
 #[test]
 fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (_folder, server) = serve(&[]);
     let url = server.url() + "/v0/entity?id=1";
     server.client().put("/v0/entity?id=1", b"value");
     let load = |more: &[&str]| {
@@ -390,8 +379,7 @@ fn a_server_at_the_file_of_a_socket_is_loaded_as_one_at_a_port_is() {
 
 #[test]
 fn a_long_run_tells_of_its_progress_in_plain_lines() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let output = run(&["load", "-t", "1", "-c", "1", "-d", "8s", "-R", "50", &url(&server)]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
@@ -450,8 +438,7 @@ fn servers_that_do_not_answer_as_they_should_are_told_of() {
 
 #[test]
 fn an_error_of_a_script_names_file_and_line() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let script = folder.path().join("broken.lua");
     std::fs::write(&script, "function request()\n  return wrk.format(nil, missing.path)\nend")
         .unwrap();

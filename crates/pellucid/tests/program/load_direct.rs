@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::common::{failed, fails, json_of, pellucid, run, signal, spawn, text, wait_for};
+use crate::common::{failed, fails, json_of, pellucid, run, signal, spawn, text, wait_until};
 use crate::nodes::Nodes;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -123,20 +123,15 @@ fn a_node_that_dies_is_asked_by_way_of_the_others() {
     let dies = nodes.nodes[2].address;
     let key = nodes.keys_of(2).next().unwrap();
     assert_eq!(nodes.client(2).get(&crate::common::entity(&key)).status, 404);
-    wait_for(|| {
-        let first = nodes.client(2).get("/v0/entities?start=k&limit=1");
-        if first.text().contains("value") { Ok(()) } else { Err(first) }
-    });
+    let first = || nodes.client(2).get("/v0/entities?start=k&limit=1");
+    wait_until(first, |first| first.text().contains("value"));
     nodes.stop(2);
     let unreachable = |node: usize| -> u64 {
         let view = nodes.view(node);
         let peers = view["nodes"].as_array().unwrap().iter();
         peers.filter_map(|peer| peer["unreachable"].as_u64()).sum()
     };
-    wait_for(|| match unreachable(0) + unreachable(1) {
-        few @ ..=100 => Err(few),
-        _ => Ok(()),
-    });
+    wait_until(|| unreachable(0) + unreachable(1), |requests| *requests > 100);
     signal(&child, libc::SIGINT);
     let document = json_of(&child.wait_with_output().unwrap());
     assert!(document["direct"]["by_another"].as_u64().unwrap() > 0, "{}", document["direct"]);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use crate::common::{Serving, done, failed, fails, pellucid, run, text};
+use crate::common::{Serving, done, failed, fails, pellucid, run, serve, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -17,8 +17,7 @@ struct Bench {
 
 impl Bench {
     fn start() -> Bench {
-        let folder = TempDir::new().unwrap();
-        let server = Serving::start(&folder.path().join("data"), &[]);
+        let (folder, server) = serve(&[]);
         Bench { folder, server }
     }
 

@@ -2,8 +2,7 @@
 //! figures, and nothing sticks out, narrow or wide, light or dark.
 
 use crate::browser::{after_sized, title_of};
-use crate::common::{Serving, done, run};
-use tempfile::TempDir;
+use crate::common::{done, run, serve};
 
 /// The charts that a load on Pellucid has, by their headings.
 const CHARTS: [&str; 8] = [
@@ -66,8 +65,7 @@ fn look(page: &str, width: u32, theme: &str) -> Shown {
 }
 
 fn report() -> String {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
+    let (folder, server) = serve(&[]);
     let script = folder.path().join("put.lua");
     let code = "request = function()
             return wrk.format('PUT', '/v0/entity?id=' .. math.random(1, 1000), {}, ('v'):rep(4000))

@@ -59,4 +59,4 @@ mod study_entity;
 
 // For `nodes` and `histories`, which are the server's tests' too.
 use common::client::{Answer, PATIENCE};
-use common::{Client, entity, wait_for};
+use common::{Client, entity, wait_until};

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Client, Serving, entity, wait_for};
+use crate::common::{Client, Serving, entity, wait_for, wait_until};
 use crate::histories::{History, Mix};
 use pellucid_server::NodeList;
 use tempfile::TempDir;
@@ -182,10 +182,8 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
         .collect();
     for (node, key) in keys.iter().enumerate() {
         // Until the nodes have met, it may be 504.
-        wait_for(|| match network.client(node).put(&entity(key), b"kept").status {
-            201 => Ok(()),
-            other => Err(other),
-        });
+        let put = || network.client(node).put(&entity(key), b"kept").status;
+        wait_until(put, |status| *status == 201);
         for entry in 0..NODES {
             assert_eq!(until(&network, entry, key, 200), "kept");
         }

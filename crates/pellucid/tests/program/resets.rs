@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::tls::{certificate, client_config};
-use crate::common::{Serving, entity, wait_for};
+use crate::common::{Serving, entity, wait_until};
 use crate::endings::{ENDINGS, Ending, Question, Script, Watched};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers};
 use pellucid_io::SeededRandom;
@@ -103,11 +103,10 @@ fn metrics(address: SocketAddr, is_tls: bool) -> String {
 fn await_nothing_left(address: SocketAddr, is_tls: bool) {
     let figures =
         ["pellucid_connections_open 1", "pellucid_requests_in_flight 1", "pellucid_body_bytes 0"];
-    wait_for(|| {
-        let page = metrics(address, is_tls);
-        let has = |figure: &&str| page.lines().any(|line| line == *figure);
-        if figures.iter().all(has) { Ok(()) } else { Err(page) }
-    });
+    wait_until(
+        || metrics(address, is_tls),
+        |page| figures.iter().all(|figure| page.lines().any(|line| line == *figure)),
+    );
 }
 
 #[test]

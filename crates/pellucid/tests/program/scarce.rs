@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::costly_queries::costly_queries;
-use crate::common::{Client, Serving, entity, pellucid, wait_for};
+use crate::common::{Client, Serving, entity, pellucid, serve, wait_until};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 use tempfile::TempDir;
@@ -72,8 +72,7 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
 #[test]
 fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
     let stop_timeout = Duration::from_secs(20);
-    let folder = TempDir::new().unwrap();
-    let mut server = Serving::start(folder.path(), &["--stop-timeout", "20s"]);
+    let (_folder, mut server) = serve(&["--stop-timeout", "20s"]);
     let query = r#"RETURN REGEX_SPLIT(@s, ".*[^A-Z]|[A-Z]")"#;
     let body = json!({"query": query, "bindVars": {"s": "A".repeat(4 << 20)}}).to_string();
     let clients: Vec<_> = (0..CLIENTS)
@@ -87,10 +86,8 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
         })
         .collect();
     let mut client = server.client();
-    wait_for(|| match client.get("/_api/query/current").text().matches("REGEX_SPLIT").count() {
-        few @ ..CLIENTS => Err(few),
-        _ => Ok(()),
-    });
+    let current = || client.get("/_api/query/current").text().matches("REGEX_SPLIT").count();
+    wait_until(current, |queries| *queries >= CLIENTS);
     let begun = Instant::now();
     server.signal(libc::SIGTERM);
     let status = server.wait();

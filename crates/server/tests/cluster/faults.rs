@@ -175,8 +175,7 @@ fn a_peer_that_does_not_answer_costs_the_wait_and_its_own_keys_alone() {
     let id = next_ask(&mut peer);
     // Its own keys are served while the peer is silent.
     assert_eq!(alone.client().call("PUT", &own, &[], b"x").status, 201);
-    let answer = waiting.answer();
-    assert_eq!(answer.status, 504);
+    let answer = waiting.answer().having(504);
     let waited = begun.elapsed();
     // It is told before the wait is over, and not long before.
     assert!(waited >= WAIT / 2 && waited < WAIT_BOUND, "{waited:?}");
@@ -274,8 +273,7 @@ fn beyond_its_room_a_peer_is_asked_nothing_more() {
         client.send(&theirs);
         next_ask(&mut peer)
     });
-    let refused = alone.client().get(&entity(alone.key(true)));
-    assert_eq!(refused.status, 503);
+    let refused = alone.client().get(&entity(alone.key(true))).having(503);
     assert!(refused.text().contains("too many requests"), "{}", refused.text());
     // Answers come in any order.
     for (id, client) in ids.into_iter().zip(&mut waiting).rev() {

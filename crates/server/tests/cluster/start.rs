@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::nodes::{Nodes, free_addresses, is_one_down, list_of, options, try_start};
-use crate::common::{Client, PATIENCE, entity, wait_for};
+use crate::common::{Client, PATIENCE, entity, wait_until};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_server::ServerOptions;
@@ -97,19 +97,14 @@ fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
     let key = (0..).map(|number| format!("key{number}")).find(is_theirs).unwrap();
     let first = start(0);
     for round in 0..5 {
-        wait_for(|| {
-            let view = Client::connect(addresses[0]).get("/v0/cluster").json();
-            if is_one_down(&view) { Ok(()) } else { Err(view) }
-        });
+        wait_until(|| Client::connect(addresses[0]).get("/v0/cluster").json(), is_one_down);
         // By then it tries twice a second only.
         std::thread::sleep(Duration::from_millis(1_200));
         assert_eq!(Client::connect(addresses[0]).get(&entity(&key)).status, 504, "round {round}");
         let second = start(1);
         for address in &addresses {
-            wait_for(|| match Client::connect(*address).get("/v0/status").status {
-                200 => Ok(()),
-                other => Err(other),
-            });
+            let status = || Client::connect(*address).get("/v0/status").status;
+            wait_until(status, |status| *status == 200);
         }
         // So many that each event loop has some.
         for _ in 0..20 {

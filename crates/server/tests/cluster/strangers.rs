@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::nodes::Nodes;
 use crate::common::peer::{self, Caller, PeerEnd, ask_of_peer};
-use crate::common::{Client, add_account, entity, wait_for};
+use crate::common::{Client, add_account, entity, wait_until};
 use pellucid_cluster::{Ask, AskKind, KeyShare, Parties, Session, Side, decode};
 use pellucid_server::access::Right;
 
@@ -63,8 +63,7 @@ fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
         assert!(end.receive());
     }
     assert_eq!(nodes.client(0).get(&entity(&key)).text(), "of a peer");
-    let plain = nodes.client(0).get("/v0/cluster/peer");
-    assert_eq!(plain.status, 400);
+    nodes.client(0).get("/v0/cluster/peer").having(400);
 }
 
 /// A greeting was good for 300 seconds, and frames had a checksum and no proof: whoever could write
@@ -157,13 +156,11 @@ fn the_first_account_ends_a_cluster_without_a_secret() {
     let hello = peer::hello(caller, KeyShare::new().unwrap().text());
     let mut stranger = Client::connect(address);
     stranger.send(hello.as_bytes());
-    let refused = stranger.answer();
-    assert_eq!(refused.status, 403);
+    let refused = stranger.answer().having(403);
     assert!(refused.text().contains("--cluster-secret-file"), "{}", refused.text());
     let headers = [("Authorization", &*format!("Bearer {token}"))];
-    wait_for(|| {
-        let theirs = client.call("GET", &entity(nodes.key_of(1)), &headers, b"");
-        let is_told = theirs.status == 504 && theirs.text().contains("--cluster-secret-file");
-        if is_told { Ok(()) } else { Err(theirs) }
+    let theirs = || client.call("GET", &entity(nodes.key_of(1)), &headers, b"");
+    wait_until(theirs, |theirs| {
+        theirs.status == 504 && theirs.text().contains("--cluster-secret-file")
     });
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pellucid_server::access::{AccountFile, AccountRecord, Right};
 
-use super::{Running, basic, wait_for};
+use super::{Running, basic, wait_until};
 
 /// An account without a password.
 pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord {
@@ -38,8 +38,6 @@ pub(crate) fn take_right(server: &Running, name: &str, scope: &str, target: &str
     });
     changed.unwrap();
     let (mut client, headers) = (server.client(), [("Authorization", &*basic(name, name))]);
-    wait_for(|| match client.call("GET", target, &headers, "").status {
-        403 => Ok(()),
-        other => Err(other),
-    });
+    let status = || client.call("GET", target, &headers, "").status;
+    wait_until(status, |status| *status == 403);
 }

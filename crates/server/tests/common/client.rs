@@ -28,6 +28,14 @@ pub(crate) fn wait_for<T, E: Debug>(mut look: impl FnMut() -> Result<T, E>) -> T
     }
 }
 
+/// Looks again and again until it is so; gives what it saw then.
+pub(crate) fn wait_until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) -> T {
+    wait_for(|| {
+        let found = look();
+        if is_so(&found) { Ok(found) } else { Err(found) }
+    })
+}
+
 /// One connection.
 pub(crate) struct Client<S = TcpStream> {
     pub(crate) socket: S,
@@ -43,6 +51,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The same; one of another status fails the test.
+    #[track_caller]
+    pub(crate) fn having(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
+        self
+    }
+
     /// The value of the only header of this name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) use accounts::{account_of, add_account, enter, take_right};
 pub(crate) use client::{
     Answer, Client, PATIENCE, basic, encode, entity, number, request, unix_seconds, wait_for,
+    wait_until,
 };
 use pellucid_account::Snapshot;
 use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
@@ -57,6 +58,18 @@ pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions
 
 pub(crate) fn start() -> Running {
     start_with(|_| {})
+}
+
+/// As [`start`], with a client.
+pub(crate) fn serve() -> (Running, Client) {
+    serve_with(|_| {})
+}
+
+/// As [`start_with`], with a client.
+pub(crate) fn serve_with(set: impl FnOnce(&mut ServerOptions)) -> (Running, Client) {
+    let running = start_with(set);
+    let client = running.client();
+    (running, client)
 }
 
 impl Running {

@@ -13,7 +13,7 @@ use pellucid_server::{
 };
 use tempfile::TempDir;
 
-use super::{Client, PATIENCE, wait_for};
+use super::{Client, PATIENCE, wait_until};
 
 /// What a node had to say to its operator.
 pub(crate) type Lines = Arc<Mutex<Vec<String>>>;
@@ -105,12 +105,10 @@ impl Nodes {
 
     /// Waits until this node has met all others.
     pub(crate) fn wait_for_all(&self, node: usize) {
-        wait_for(|| {
-            let view = self.view(node);
-            let is_met =
-                |node: &serde_json::Value| matches!(node["state"].as_str(), Some("self" | "ready"));
-            if view["nodes"].as_array().unwrap().iter().all(is_met) { Ok(()) } else { Err(view) }
-        });
+        let is_met =
+            |node: &serde_json::Value| matches!(node["state"].as_str(), Some("self" | "ready"));
+        let view = || self.view(node);
+        wait_until(view, |view| view["nodes"].as_array().unwrap().iter().all(is_met));
     }
 
     pub(crate) fn url(&self, node: usize) -> String {
@@ -124,10 +122,7 @@ impl Nodes {
     /// Stops a node, and waits until another one has noticed.
     pub(crate) fn lose(&mut self, node: usize, noticed_by: usize) {
         self.stop(node);
-        wait_for(|| {
-            let view = self.view(noticed_by);
-            if is_one_down(&view) { Ok(()) } else { Err(view) }
-        });
+        wait_until(|| self.view(noticed_by), is_one_down);
     }
 
     /// Starts a node again that was stopped.

@@ -1,6 +1,6 @@
 //! Queries that are asked again, their account, and queries that sleep.
 
-use crate::common::{Client, request, start, wait_for};
+use crate::common::{Client, request, serve, start, wait_for};
 use crate::{ask, call};
 use serde_json::{Value, json};
 
@@ -24,8 +24,7 @@ fn make_index(client: &mut Client, field: &str) -> String {
 /// From the second time on a query is answered by the plan that is there, which must not show.
 #[test]
 fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     fill(&mut client);
     let id = make_index(&mut client, "n");
     let find = "FOR d IN c FILTER d.n == @n RETURN d.s";
@@ -39,11 +38,9 @@ fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
     let unknown = json!({"query": find, "bindVars": {"n": 7, "m": 7}});
     let answer = call(&mut client, "POST", "/_api/cursor", &unknown);
     assert_eq!(answer.json()["errorNum"], 1552);
-    let changed = call(&mut client, "PATCH", "/_api/document/c/k7", &json!({"s": "new"}));
-    assert_eq!(changed.status, 202);
+    call(&mut client, "PATCH", "/_api/document/c/k7", &json!({"s": "new"})).having(202);
     assert_eq!(ask(&mut client, find, &json!({"n": 7})), json!(["new"]));
-    let dropped = call(&mut client, "DELETE", &format!("/_api/index/{id}"), &Value::Null);
-    assert_eq!(dropped.status, 200);
+    call(&mut client, "DELETE", &format!("/_api/index/{id}"), &Value::Null).having(200);
     assert_eq!(ask(&mut client, find, &json!({"n": 8})), json!([2]));
     make_index(&mut client, "n");
     for _ in 0..3 {
@@ -58,8 +55,7 @@ fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
 /// One that finds more than an event loop should read is begun again elsewhere.
 #[test]
 fn a_query_that_finds_much_gives_all_of_it_each_time() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     fill(&mut client);
     make_index(&mut client, "s");
     for _ in 0..4 {
@@ -75,8 +71,7 @@ fn a_query_that_finds_much_gives_all_of_it_each_time() {
 /// they give is what the others give.
 #[test]
 fn a_query_of_one_place_gives_the_same_by_its_short_way() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     fill(&mut client);
     let nested =
         json!([{"_key": "x", "n": 7, "in": {"a": [1, "ü"]}, "s": null}, {"n": 7, "s": 1.5}]);
@@ -124,8 +119,7 @@ fn a_query_of_one_place_gives_the_same_by_its_short_way() {
 
 /// The answer to a query, with the values of all its batches.
 fn whole(client: &mut Client, body: Value) -> Value {
-    let answer = call(client, "POST", "/_api/cursor", &body);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = call(client, "POST", "/_api/cursor", &body).having(201);
     let mut first = answer.json();
     let mut more = first["hasMore"] == true;
     while more {
@@ -140,8 +134,7 @@ fn whole(client: &mut Client, body: Value) -> Value {
 
 #[test]
 fn the_account_of_a_query_tells_reading_planning_and_running() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     fill(&mut client);
     make_index(&mut client, "n");
     let body = json!({"query": "FOR d IN c FILTER d.n == @n RETURN d", "bindVars": {"n": 5}});
@@ -164,8 +157,7 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
 /// The account said that a query was slow, and not which node of its plan was.
 #[test]
 fn a_slow_query_says_which_node_took_the_time_and_why() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     call(&mut client, "POST", "/_api/collection", &json!({"name": "many"}));
     let lines: String = (0..50_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
     let import = "/_api/import?type=documents&collection=many";
@@ -205,8 +197,7 @@ fn queries_that_sleep_hold_no_other_one_up() {
     });
     assert_eq!(ask(&mut client, "RETURN 1", &json!({})), json!([1]));
     for id in ids {
-        let killed = call(&mut client, "DELETE", &format!("/_api/query/{id}"), &Value::Null);
-        assert_eq!(killed.status, 200);
+        call(&mut client, "DELETE", &format!("/_api/query/{id}"), &Value::Null).having(200);
     }
     for client in &mut sleeping {
         assert_eq!(client.answer().json()["errorNum"], 1500);

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use crate::common::{Answer, Client, Running, number, wait_for};
+use crate::common::{Answer, Client, Running, number, wait_for, wait_until};
 use crate::{asked, with_collection};
 use serde_json::{Value, json};
 
@@ -215,8 +215,7 @@ fn deep_nesting_is_refused_and_what_is_just_deep_is_kept() {
         };
         let answer = client.call("POST", "/_api/document/c", &[], nested(100_000));
         assert_eq!(number(&answer), (400, 600));
-        let answer = client.call("POST", "/_api/document/c", &[], nested(50));
-        assert_eq!(answer.status, 202, "{}", answer.text());
+        client.call("POST", "/_api/document/c", &[], nested(50)).having(202);
         let found = client.get("/_api/document/c/deep");
         let expected: Value = serde_json::from_str(&nested(50)).unwrap();
         assert_eq!(found.json()["v"], expected["v"]);
@@ -268,10 +267,7 @@ fn held(client: &mut Client) -> Held {
 
 /// Waits until no more is held than this.
 fn wait_until_held(client: &mut Client, expected: Held) {
-    wait_for(|| {
-        let found = held(client);
-        if found == expected { Ok(()) } else { Err((found, expected)) }
-    });
+    wait_until(|| held(client), |found| *found == expected);
 }
 
 /// Opens a cursor on all of `c` and says where it is.
@@ -280,8 +276,7 @@ fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
         "query": "FOR d IN c RETURN d", "batchSize": 1, "ttl": ttl,
         "options": {"stream": is_stream},
     });
-    let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = client.call("POST", "/_api/cursor", &[], body.to_string()).having(201);
     format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap())
 }
 
@@ -381,8 +376,7 @@ fn writes_whose_terms_cannot_be_judged_are_refused() {
 fn only_a_true_onlyget_reads() {
     let (_server, mut client) = with_one();
     let replaced = r#"[{"_key":"kept","n":2}]"#;
-    let answer = client.call("PUT", "/_api/document/c?onlyget=false", &[], replaced);
-    assert_eq!(answer.status, 202, "{}", answer.text());
+    client.call("PUT", "/_api/document/c?onlyget=false", &[], replaced).having(202);
     assert_eq!(client.get("/_api/document/c/kept").json()["n"], 2);
     let read = client.call("PUT", "/_api/document/c?onlyget=true", &[], r#"["kept"]"#);
     assert_eq!((read.status, read.json()[0]["n"].clone()), (200, json!(2)));

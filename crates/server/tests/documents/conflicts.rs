@@ -11,8 +11,7 @@ const CHANGES: usize = 25;
 
 fn start() -> Running {
     let server = start_with(|options| options.embedded.hand_over = HandOver::Always);
-    let created = server.client().call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
-    assert_eq!(created.status, 200);
+    server.client().call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
     server
 }
 

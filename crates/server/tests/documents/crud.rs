@@ -1,14 +1,13 @@
 //! The document API over HTTP: databases, collections, documents, indexes.
 
-use crate::common::{TestStore, add_account, basic, start};
+use crate::common::{TestStore, add_account, basic, serve};
 use crate::{call, expect};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 #[test]
 fn versions_roles_and_unknown_paths() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let version = expect(&mut client, "GET", "/_api/version?", &Value::Null, 200);
     assert_eq!((&version["server"], &version["license"]), (&json!("arango"), &json!("community")));
     assert!(version["version"].as_str().unwrap().starts_with("3.12."), "{version}");
@@ -33,8 +32,7 @@ fn versions_roles_and_unknown_paths() {
 
 #[test]
 fn a_document_from_its_insertion_to_its_removal() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let made = expect(&mut client, "POST", "/_api/collection", &json!({"name": "people"}), 200);
     assert_eq!((&made["status"], &made["type"]), (&json!(3), &json!(2)));
     let answer =
@@ -64,8 +62,7 @@ fn a_document_from_its_insertion_to_its_removal() {
     assert_eq!((stale.status, &body["errorNum"]), (412, &json!(1200)));
     assert_eq!((&body["_id"], &body["_rev"]), (&json!(format!("people/{key}")), &updated["_rev"]));
     assert_eq!(body["errorMessage"], "conflict, _rev values do not match");
-    let durable = call(&mut client, "PUT", &format!("{path}?waitForSync=true"), &json!({"z": 1}));
-    assert_eq!(durable.status, 201);
+    call(&mut client, "PUT", &format!("{path}?waitForSync=true"), &json!({"z": 1})).having(201);
     let gone = call(&mut client, "DELETE", &format!("{path}?returnOld=true"), &Value::Null);
     assert_eq!((gone.status, &gone.json()["old"]["z"]), (202, &json!(1)));
     let error = expect(&mut client, "GET", &path, &Value::Null, 404);
@@ -79,8 +76,7 @@ fn a_document_from_its_insertion_to_its_removal() {
 /// collection is by then.
 #[test]
 fn head_and_checks_of_revisions_read_no_body() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let text = "ü\"\\\n\u{1}/".repeat(300);
     let document = json!({"_key": "k", "t": text, "n": [-1, 1.5, 1e300, null, true], "o": {}});
@@ -120,10 +116,8 @@ fn head_and_checks_of_revisions_read_no_body() {
         assert_eq!(answer.etag(), revision, "{method}");
     }
     let body = json!({"_rev": "_other"});
-    let answer = call(&mut client, "PATCH", &format!("{path}?ignoreRevs=false"), &body);
-    assert_eq!(answer.status, 412);
-    let gone = client.call("PATCH", "/_api/document/longer/none", &stale, b"{}");
-    assert_eq!(gone.status, 404);
+    call(&mut client, "PATCH", &format!("{path}?ignoreRevs=false"), &body).having(412);
+    client.call("PATCH", "/_api/document/longer/none", &stale, b"{}").having(404);
     assert_eq!(records(&mut client), before, "no body was read");
     let found = client.get(path);
     assert_eq!(head.header("Content-Length"), Some(&*found.body.len().to_string()));
@@ -132,12 +126,10 @@ fn head_and_checks_of_revisions_read_no_body() {
 
 #[test]
 fn arrays_answer_for_each_item() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let items = json!([{"_key": "a", "n": 1}, {"_key": 7}, {"_key": "a"}, 5]);
-    let answer = call(&mut client, "POST", "/_api/document/c", &items);
-    assert_eq!(answer.status, 202);
+    let answer = call(&mut client, "POST", "/_api/document/c", &items).having(202);
     assert_eq!(answer.header("x-arango-error-codes"), Some(r#"{"1210":1,"1221":1,"1227":1}"#));
     let list = answer.json();
     assert_eq!((&list[0]["_key"], &list[1]["errorNum"]), (&json!("a"), &json!(1221)));
@@ -198,6 +190,5 @@ fn who_has_no_credentials_stays_outside() {
     assert_eq!(user.json()["user"], "ann");
     let other = client.call("GET", "/_api/collection", &bearer, b"");
     assert_eq!((other.status, other.json()["errorNum"].clone()), (401, json!(11)));
-    let made = client.call("POST", "/_api/database", &bearer, br#"{"name":"hers"}"#);
-    assert_eq!(made.status, 403);
+    client.call("POST", "/_api/database", &bearer, br#"{"name":"hers"}"#).having(403);
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::common::{Answer, Client, start};
+use crate::common::{Answer, Client, serve};
 use serde_json::Value;
 
 const ANSWERS: &str = include_str!("../../testdata/answers.jsonl");
@@ -148,8 +148,7 @@ fn clear(client: &mut Client) {
 
 #[test]
 fn answers_are_those_of_arangodb() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let (mut lines, mut own, mut others, mut wrong) = (0, 0, 0, Vec::new());
     for line in ANSWERS.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();

@@ -4,7 +4,9 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::common::{Client, PATIENCE, number, request, start, start_with, wait_for};
+use crate::common::{
+    Client, PATIENCE, number, request, serve, serve_with, start_with, wait_for, wait_until,
+};
 use crate::refused::Wrong;
 use crate::{asked, call};
 use serde_json::{Value, json};
@@ -115,8 +117,7 @@ const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
 
 #[test]
 fn errors_have_the_status_and_the_number_of_the_contract() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     make(&mut client, "/_api/collection", &json!({"name": "e", "type": 3}));
     make(&mut client, "/_api/database", &json!({"name": "other"}));
@@ -151,23 +152,18 @@ fn errors_have_the_status_and_the_number_of_the_contract() {
 
 /// The queries that run, but for the one that asks.
 fn running(client: &mut Client) -> Vec<Value> {
-    let list = client.get("/_api/query/current");
-    assert_eq!(list.status, 200);
+    let list = client.get("/_api/query/current").having(200);
     serde_json::from_slice(&list.body).unwrap()
 }
 
 fn wait_until_running(client: &mut Client, expected: usize) {
-    wait_for(|| match running(client).len() {
-        count if count == expected => Ok(()),
-        other => Err(other),
-    });
+    wait_until(|| running(client).len(), |count| *count == expected);
 }
 
 /// One that sleeps and one that computes, on the server's only event loop.
 #[test]
 fn queries_are_listed_and_killed_while_others_are_answered() {
-    let server = start_with(|options| options.threads = 1);
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.threads = 1);
     for text in ["RETURN SLEEP(600)", "FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"] {
         let body = json!({"query": text}).to_string();
         let mut asking = server.sent(&request("POST", "/_api/cursor", &[], body.as_bytes()));
@@ -198,8 +194,7 @@ const QUERIES_AT_ONCE: usize = 4;
 /// faster than is asked again.
 #[test]
 fn a_thousand_increments_at_once_lose_nothing() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     make(&mut client, "/_api/document/c", &json!({"_key": "d", "n": 0}));
     let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
@@ -228,8 +223,7 @@ fn a_thousand_increments_at_once_lose_nothing() {
 /// A streamed query could neither be seen nor ended once its first batch was given.
 #[test]
 fn streamed_queries_are_listed_and_killed_between_batches() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let body = json!({
         "query": "FOR i IN 1..1000000 RETURN i", "batchSize": 10, "options": {"stream": true},
     });
@@ -249,8 +243,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
         assert_eq!(list[0][name], expected, "{name}");
     }
     assert!(list[0]["peakMemoryUsage"].as_u64().unwrap() > 0);
-    let killed = client.call("DELETE", &format!("/_api/query/{id}"), &[], b"");
-    assert_eq!(killed.status, 200);
+    client.call("DELETE", &format!("/_api/query/{id}"), &[], b"").having(200);
     assert_eq!(running(&mut client)[0]["state"], "killed");
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (410, 1500));
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (404, 1600));
@@ -274,8 +267,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
 /// The profile of a streamed query, which was told to nobody, comes with the last batch.
 #[test]
 fn a_streamed_query_tells_its_profile_at_its_end() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let body = json!({
         "query": "FOR i IN 1..3 FILTER i > 0 RETURN i", "batchSize": 2,
         "options": {"stream": true, "profile": 2},
@@ -294,17 +286,14 @@ fn a_streamed_query_tells_its_profile_at_its_end() {
 #[test]
 fn no_query_runs_longer_than_the_operator_says() {
     let limit = Duration::from_millis(20);
-    let server = start_with(|options| options.documents.query_runtime_max = limit);
-    let mut client = server.client();
+    let (_server, mut client) = serve_with(|options| options.documents.query_runtime_max = limit);
     for more in [json!({}), json!({"maxRuntime": 600}), json!({"stream": true})] {
         let body = json!({"query": "RETURN SLEEP(600)", "options": more});
         assert_eq!(number(&asked(&mut client, &body)), (410, 1500), "{more}");
     }
     // On a busy machine a thread for it may take longer to come.
-    wait_for(|| match asked(&mut client, &json!({"query": "RETURN 1"})).status {
-        201 => Ok(()),
-        other => Err(other),
-    });
+    let status = || asked(&mut client, &json!({"query": "RETURN 1"})).status;
+    wait_until(status, |status| *status == 201);
 }
 
 /// A request of a query that takes until it is killed, and does not rest.
@@ -317,8 +306,7 @@ fn endless() -> Vec<u8> {
 /// the last one did.
 #[test]
 fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
-    let server = start_with(|options| options.documents.queued_calls_max = 2);
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.documents.queued_calls_max = 2);
     let mut waiting = Vec::new();
     // All threads get one, and then the queue fills: as soon as it is full, this is told here.
     while client.get("/_admin/server/availability").status == 200 {
@@ -368,8 +356,7 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
 /// All of them ran on after their clients had exited, and nobody else had a thread.
 #[test]
 fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     let mut asking: Vec<_> = (0..4).map(|_| server.sent(&endless())).collect();
     wait_until_running(&mut client, 4);
@@ -391,8 +378,7 @@ fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
 /// The header is the account's `queue` of the same request, and none that was measured beside it.
 #[test]
 fn the_time_in_the_queue_is_that_of_the_account() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let body = json!({"query": "FOR i IN 1..3 SORT -i RETURN i"}).to_string();
     for _ in 0..20 {
         let answer = client.call("POST", "/_api/cursor", &[("Prefer", "timing")], &body);
@@ -409,8 +395,7 @@ fn the_time_in_the_queue_is_that_of_the_account() {
 /// Two who ask for the next batch of one cursor at a time.
 #[test]
 fn a_cursor_that_is_read_is_busy() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let body = json!({
         "query": "FOR i IN 1..100 LET x = i > 50 ? SLEEP(600) : 0 RETURN i", "batchSize": 10,
         "options": {"stream": true},
@@ -440,8 +425,8 @@ fn a_cursor_that_is_read_is_busy() {
 /// What is told of a query that is only read, and of queries at large.
 #[test]
 fn what_is_told_of_queries_is_true_of_them() {
-    let server = start_with(|options| options.documents.reported_version = "4.0.0".into());
-    let mut client = server.client();
+    let (_server, mut client) =
+        serve_with(|options| options.documents.reported_version = "4.0.0".into());
     let body = json!({"query": "FOR d IN people FOR e IN @@c FILTER d.x == @x RETURN e"});
     let parsed = client.call("POST", "/_api/query", &[], body.to_string()).json();
     assert_eq!(parsed["collections"], json!(["people"]));
@@ -465,8 +450,7 @@ fn what_is_told_of_queries_is_true_of_them() {
 /// A batch had as many values as were asked for, however large: a gigabyte in one answer.
 #[test]
 fn batches_are_cut_by_their_bytes() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     for is_stream in [false, true] {
         let body = json!({
             "query": "FOR i IN 1..60 RETURN @text", "bindVars": {"text": "x".repeat(1 << 20)},
@@ -519,18 +503,14 @@ fn answers_take_no_more_memory_than_there_is() {
     assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
     assert!(statuses.contains(&200), "{statuses:?}");
     drop(readers);
-    wait_for(|| match client.figure("pellucid_request_memory_bytes") {
-        0.0 => Ok(()),
-        bytes => Err(bytes),
-    });
+    wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
 }
 
 /// An import took as long as it took.
 #[test]
 fn an_import_ends_when_its_time_is_over() {
     let limit = Duration::from_millis(1);
-    let server = start_with(|options| options.documents.query_runtime_max = limit);
-    let mut client = server.client();
+    let (_server, mut client) = serve_with(|options| options.documents.query_runtime_max = limit);
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     let lines = "{\"n\":1}\n".repeat(100_000);
     let answer = client.call("POST", "/_api/import?collection=c&type=documents", &[], lines);

@@ -15,13 +15,12 @@ mod refused;
 mod rights;
 mod users;
 
-use common::{Answer, Client, Running, start};
+use common::{Answer, Client, Running, serve};
 use serde_json::{Value, json};
 
 /// A server with a collection `c` that has this document.
 fn with_collection(document: &str) -> (Running, Client) {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
     assert_eq!(client.call("POST", "/_api/document/c", &[], document).status, 202);
     (server, client)

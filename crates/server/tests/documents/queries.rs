@@ -1,13 +1,12 @@
 //! Queries and cursors over HTTP.
 
-use crate::common::{TestStore, start};
+use crate::common::{TestStore, serve};
 use crate::{ask, expect};
 use serde_json::{Value, json};
 
 #[test]
 fn queries_find_documents_by_scan_and_by_index() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let items: Vec<_> = (0..500).map(|n| json!({"_key": format!("k{n}"), "n": n})).collect();
     expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
@@ -36,8 +35,7 @@ fn queries_find_documents_by_scan_and_by_index() {
 
 #[test]
 fn queries_write_and_show_the_revisions_that_were_written() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let insert = "FOR i IN 1..3 INSERT {_key: CONCAT('k', i), n: i} INTO c RETURN NEW";
     let written = ask(&mut client, insert, &json!({}));
@@ -57,8 +55,7 @@ fn queries_write_and_show_the_revisions_that_were_written() {
 
 #[test]
 fn cursors_give_their_batches_and_then_are_gone() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     for is_stream in [false, true] {
         let body = json!({
             "query": "FOR i IN 1..5 RETURN i", "batchSize": 2, "count": true,
@@ -88,8 +85,7 @@ fn cursors_give_their_batches_and_then_are_gone() {
 /// that begin like them; an equality used to find nothing.
 #[test]
 fn an_index_tells_long_values_apart() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let index = json!({"type": "persistent", "fields": ["text", "n"]});
     expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
@@ -114,8 +110,7 @@ fn an_index_tells_long_values_apart() {
 /// What a query did in the store was told to nobody.
 #[test]
 fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let index = json!({"type": "persistent", "fields": ["n"]});
     expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
@@ -161,8 +156,7 @@ fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
 /// the first bytes of them.
 #[test]
 fn beginnings_of_texts_are_found_by_an_index_as_without() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     let long = "x".repeat(650);
     let texts =
         ["abc", "abd", "ab", "Abc", "é", "", "abc\u{0}", "abc\u{10ffff}"].map(str::to_owned);

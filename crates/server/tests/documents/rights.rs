@@ -324,8 +324,7 @@ fn the_list_of_collections_shows_those_that_may_be_read() {
 #[test]
 fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
     let (_server, mut client) = guarded();
-    let root = call_as(&mut client, "root", ("DELETE", "/_api/collection/plan"), "");
-    assert_eq!(root.status, 200);
+    call_as(&mut client, "root", ("DELETE", "/_api/collection/plan"), "").having(200);
     let mut rename = |body: &str| {
         call_as(&mut client, "guest", ("PUT", "/_api/collection/open/rename"), body).status
     };
@@ -352,8 +351,7 @@ fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
     }
     // Those of entities need the right to their table.
     let guest = [("Authorization", &*basic("guest", "guest"))];
-    let answer = client.call("GET", "/v0/changes?since=0", &guest, b"");
-    assert_eq!(answer.status, 403, "{}", answer.text());
+    client.call("GET", "/v0/changes?since=0", &guest, b"").having(403);
 }
 
 /// The right to the database was enough, and it was told whether there was one of the name.
@@ -362,11 +360,9 @@ fn a_collection_is_made_by_who_has_the_right_to_its_name() {
     let (_server, mut client) = guarded();
     for name in ["secret", "plan"] {
         let body = json!({ "name": name }).to_string();
-        let made = call_as(&mut client, "guest", ("POST", "/_api/collection"), &body);
-        assert_eq!(made.status, 403, "{}", made.text());
+        call_as(&mut client, "guest", ("POST", "/_api/collection"), &body).having(403);
     }
-    let made = call_as(&mut client, "guest", ("POST", "/_api/collection"), r#"{"name":"new"}"#);
-    assert_eq!(made.status, 200, "{}", made.text());
+    call_as(&mut client, "guest", ("POST", "/_api/collection"), r#"{"name":"new"}"#).having(200);
 }
 
 /// A cursor gave what was left of its result, whatever became of the right to it.
@@ -389,11 +385,9 @@ fn a_cursor_is_read_by_who_may_still_read() {
     let first = call_as(&mut client, "guest", ("POST", "/_api/cursor"), &body.to_string()).json();
     let by_value = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
     take_right(&server, "guest", "database/d/open", "/_db/d/_api/document/open/k");
-    let refused = call_as(&mut client, "guest", ("POST", &by_value), "");
-    assert_eq!(refused.status, 403, "{}", refused.text());
+    call_as(&mut client, "guest", ("POST", &by_value), "").having(403);
     for path in cursors {
-        let refused = call_as(&mut client, "guest", ("POST", &path), "");
-        assert_eq!(refused.status, 403, "{}", refused.text());
+        call_as(&mut client, "guest", ("POST", &path), "").having(403);
         assert_eq!(call_as(&mut client, "guest", ("POST", &path), "").status, 404, "it is gone");
     }
 }

@@ -1,6 +1,6 @@
 //! `/_api/user`: accounts are made, changed and removed as ArangoDB's drivers do it.
 
-use crate::common::{Answer, Client, Running, add_account, basic, number, start, start_with};
+use crate::common::{Answer, Client, Running, add_account, basic, number, serve, start_with};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
@@ -109,9 +109,8 @@ fn a_password_that_is_no_text_is_refused() {
     let root = [("Authorization", &*basic("root", "root"))];
     assert_eq!(client.call("PUT", "/_api/user/ada", &root, "").status, 400);
     // One without a password had the empty one.
-    let bob =
-        call_as(&mut client, ("root", "root"), ("POST", "/_api/user"), &json!({"user": "bob"}));
-    assert_eq!(bob.status, 201);
+    call_as(&mut client, ("root", "root"), ("POST", "/_api/user"), &json!({"user": "bob"}))
+        .having(201);
     let body = json!({"username": "bob", "password": ""}).to_string();
     assert_eq!(client.call("POST", "/_open/auth", &[], body).status, 401);
     for (password, status) in [("", 401), ("s", 200)] {
@@ -146,15 +145,13 @@ fn a_token_sets_no_password() {
     assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
     assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);
     let body = json!({"passwd": "next"});
-    let changed = call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body);
-    assert_eq!(changed.status, 200);
+    call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body).having(200);
 }
 
 /// The first account would lock out who makes it over the network.
 #[test]
 fn an_open_server_makes_no_users() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     for (method, target) in [
         ("POST", "/_api/user"),
         ("PUT", "/_api/user/ada"),

@@ -1,7 +1,7 @@
 //! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three ways to keep
 //! it.
 
-use crate::common::{Answer, Client, Running, entity, start, start_with};
+use crate::common::{Answer, Client, Running, entity, serve, start, start_with};
 use pellucid_account::{OperationAccount, SCHEMA, Snapshot};
 use pellucid_clock::{Clock, SharedReading};
 use pellucid_server::Accounting;
@@ -46,8 +46,7 @@ fn position(names: &[&str], name: &str) -> usize {
 
 #[test]
 fn server_timing_holds_the_phases_and_the_stores_parts() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let put = client.call("PUT", &entity("k"), &[PREFER], "v".repeat(10_000));
     let parts = check_timing(&put);
     assert!(parts.contains(&"journal_append".to_owned()), "{parts:?}");
@@ -62,8 +61,7 @@ fn server_timing_holds_the_phases_and_the_stores_parts() {
 /// was sent and before its answer was there.
 #[test]
 fn a_client_on_the_same_machine_can_place_the_account() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let clock = Clock::system();
     // The first look at a connection is for its room to send, and a request that comes during that
     // look counts from its beginning.
@@ -81,8 +79,7 @@ fn a_client_on_the_same_machine_can_place_the_account() {
 /// An answer that is an error was without its account, although it was asked for.
 #[test]
 fn every_answer_has_its_account_if_the_request_asks_for_it_and_else_none() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let etag = client.put(&entity("k"), "v").etag();
     let mut check = |method: &str, target: &str, condition: (&str, &str), status: u16| {
         let body = if method == "POST" { r#"{"op":"delete","key":"eA=="}"# } else { "" };
@@ -120,8 +117,7 @@ fn every_answer_has_its_account_if_the_request_asks_for_it_and_else_none() {
 
 #[test]
 fn the_preference_may_stand_among_others() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for value in ["timing", "Timing", "return=minimal, timing", "respond-async ,timing"] {
         let answer = client.call("GET", &entity("k"), &[("prefer", value)], b"");
         assert!(answer.header("Server-Timing").is_some(), "{value}");
@@ -195,8 +191,7 @@ fn the_account_counts_every_request_once_under_its_operation_and_outcome() {
 }
 
 fn window(client: &mut Client, seconds: u64) -> Snapshot {
-    let answer = client.get(&format!("/_admin/account?window={seconds}"));
-    assert_eq!(answer.status, 200);
+    let answer = client.get(&format!("/_admin/account?window={seconds}")).having(200);
     serde_json::from_value(answer.json()).unwrap()
 }
 
@@ -237,8 +232,7 @@ fn check_account(account: &OperationAccount) {
 
 #[test]
 fn a_window_that_is_none_is_400() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for window in ["", "0", "-1", "x", "1.5", "601", "99999999999999999999", "1&window=2"] {
         let answer = client.get(&format!("/_admin/account?window={window}"));
         assert_eq!(answer.status, 400, "{window}");
@@ -254,8 +248,7 @@ fn without_full_accounting_the_account_is_empty_and_says_so() {
         requests(&running);
         let snapshot = running.account();
         assert_eq!((snapshot.accounting.as_str(), snapshot.operations.len()), (name, 0));
-        let answer = running.client().call("GET", &entity("k"), &[PREFER], b"");
-        assert_eq!(answer.status, 200);
+        let answer = running.client().call("GET", &entity("k"), &[PREFER], b"").having(200);
         assert_eq!(answer.header("Server-Timing").is_some(), accounting == Accounting::Ring);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Client, Running, entity, start, start_on};
+use crate::common::{Client, Running, entity, serve, start, start_on};
 use pellucid_engine::{EngineOptions, restore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -66,8 +66,7 @@ fn a_backup_while_writing_holds_all_that_was_acknowledged_before_it() {
 
 #[test]
 fn backups_are_listed_and_removed() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let none = (200, json!({"error": false, "code": 200, "result": {"list": {}}}));
     assert_eq!(ask(&mut client, "list", &json!({})), none);
     client.put(&entity("a"), "1");
@@ -154,8 +153,7 @@ fn a_backup_that_is_removed_while_it_is_made_is_none() {
 
 #[test]
 fn bad_calls_are_refused_and_make_nothing() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     for (call, body, status, number) in [
         ("create", json!({"label": "../x"}), 400, 10),
         ("create", json!({"label": "x".repeat(200)}), 400, 10),

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, Running, add_account, basic, entity, request, start, start_with, take_right,
+    Answer, Client, Running, add_account, basic, entity, request, serve, start_with, take_right,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -73,8 +73,7 @@ impl Stream {
 
 #[test]
 fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     client.put(&entity("a"), "1");
     client.put(&entity("b"), "2");
     client.put(&entity("a"), "3");
@@ -98,8 +97,7 @@ fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
 
 #[test]
 fn a_follower_hears_of_writes_as_they_come_and_of_the_end_of_the_server() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     client.put(&entity("before"), "1");
     let mut lines = Stream::open(&server, "/v0/changes?follow=true&sync=disk", &[]);
     let mut events = Stream::open(&server, "/v0/changes", &[("Accept", "text/event-stream")]);
@@ -125,8 +123,7 @@ fn a_follower_hears_of_writes_as_they_come_and_of_the_end_of_the_server() {
 
 #[test]
 fn a_value_of_many_pieces_arrives_whole() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let value: String = (0..400_000).map(|number| char::from(b'a' + (number % 23) as u8)).collect();
     let mut stream = Stream::open(&server, "/v0/changes?follow", &[]);
     client.put(&entity("large"), &value);
@@ -144,8 +141,7 @@ fn a_value_of_many_pieces_arrives_whole() {
 
 #[test]
 fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let value = "v".repeat(1 << 20);
     for _ in 0..40 {
         client.put(&entity("again"), &value);
@@ -153,8 +149,7 @@ fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
     // It has taken nothing yet.
     let mut slow = Stream::open(&server, "/v0/changes?since=0&follow=true", &[]);
     assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
-    let gone = client.get("/v0/changes?since=0");
-    assert_eq!(gone.status, 410, "{}", gone.text());
+    let gone = client.get("/v0/changes?since=0").having(410);
     let (oldest, newest) = (&gone.json()["oldest"], &gone.json()["newest"]);
     assert!(oldest.as_u64() <= newest.as_u64() && oldest.as_u64() > Some(0), "{}", gone.text());
     assert_eq!(client.get(&format!("/v0/changes?since={oldest}")).status, 200);
@@ -171,14 +166,12 @@ fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
 
 #[test]
 fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let body = json!({ "name": "c" }).to_string();
     assert_eq!(client.call("POST", "/_api/collection", &[], body).status, 200);
     client.put(&entity("no document"), "1");
     let insert = |client: &mut Client, body: Value| {
-        let answer = client.call("POST", "/_api/document/c", &[], body.to_string());
-        assert_eq!(answer.status, 202, "{}", answer.text());
+        client.call("POST", "/_api/document/c", &[], body.to_string()).having(202);
     };
     insert(&mut client, json!({ "_key": "one", "a": [1, "ü"] }));
     insert(&mut client, json!({ "_key": "two" }));
@@ -201,8 +194,7 @@ fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
 
 #[test]
 fn what_cannot_be_followed_is_refused() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     for (query, status, what) in [
         ("", 400, "since"),
         ("?since=x", 400, "whole number"),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::{entity, start};
+use crate::common::{entity, serve};
 use crate::metrics::parse;
 use serde_json::Value;
 
@@ -64,8 +64,7 @@ fn metrics(page: &str) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn every_metric_of_the_dashboard_is_on_the_page() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("k"), "v");
     client.call("PUT", &format!("{}&sync=disk", entity("k")), &[], "v");
     let known = metrics(client.get("/metrics").text());
@@ -94,8 +93,7 @@ const DOCUMENTATION: &str = include_str!("../../../../docs/observability.md");
 
 #[test]
 fn every_metric_of_the_page_is_explained() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("k"), "v");
     let page = client.get("/metrics");
     let families = page.text().lines().filter_map(|line| line.strip_prefix("# TYPE "));

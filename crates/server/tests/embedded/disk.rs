@@ -1,6 +1,6 @@
 //! `sync=disk`: the acknowledgement waits for the medium, and waits that coincide share a sync.
 
-use crate::common::{Running, entity, request, start, start_with, wait_for};
+use crate::common::{Running, entity, request, start, start_with, wait_until};
 use pellucid_server::Acknowledgement;
 
 fn figure(running: &Running, name: &str) -> u64 {
@@ -83,8 +83,5 @@ fn a_client_that_leaves_while_it_waits_harms_nobody() {
     }
     put_to_disk(&running, 2, 5, "&sync=disk");
     // The request for the page may count itself.
-    wait_for(|| match figure(&running, "pellucid_requests_in_flight") {
-        0 | 1 => Ok(()),
-        more => Err(more),
-    });
+    wait_until(|| figure(&running, "pellucid_requests_in_flight"), |count| *count <= 1);
 }

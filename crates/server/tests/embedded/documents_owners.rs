@@ -22,8 +22,7 @@ fn call(client: &mut Client, method: &str, target: &str, who: &str, body: &Value
 
 /// A cursor's path, and its answer.
 fn cursor(client: &mut Client, who: &str, query: &Value) -> (String, Value) {
-    let answer = call(client, "POST", "/_api/cursor", who, query);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = call(client, "POST", "/_api/cursor", who, query).having(201);
     let body = answer.json();
     (format!("/_api/cursor/{}", body["id"].as_str().unwrap()), body)
 }

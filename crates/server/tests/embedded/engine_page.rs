@@ -1,11 +1,10 @@
 //! `GET /_admin/engine`, and the engine's part of `/metrics`: the same figures.
 
-use crate::common::{Client, entity, start};
+use crate::common::{Client, entity, serve};
 use serde_json::Value;
 
 fn engine(client: &mut Client) -> Value {
-    let answer = client.get("/_admin/engine");
-    assert_eq!(answer.status, 200);
+    let answer = client.get("/_admin/engine").having(200);
     assert_eq!(answer.header("Content-Type"), Some("application/json"));
     serde_json::from_str(answer.text()).unwrap()
 }
@@ -20,8 +19,7 @@ const VALUE: &str = "a value that is longer than those that the ledger holds bes
 
 #[test]
 fn requests_are_counted_where_they_end() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let before = engine(&mut client);
     assert_eq!(before["schema"], "pellucid.engine.v1");
     for round in 0..5 {
@@ -53,8 +51,7 @@ fn requests_are_counted_where_they_end() {
 
 #[test]
 fn metrics_say_the_same() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("k"), "value");
     (0..4).for_each(|_| assert_eq!(client.get(&entity("k")).status, 200));
     let document = engine(&mut client);

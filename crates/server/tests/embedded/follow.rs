@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Running, entity, request, start_with, wait_for};
+use crate::common::{Running, entity, request, serve_with, start_with, wait_for};
 use pellucid_account::OperationAccount;
 use pellucid_server::Export;
 use serde_json::Value;
@@ -14,44 +14,6 @@ const PARENT: &str = "b7ad6b7169203331";
 
 fn unix_ns(span: &Value, name: &str) -> u64 {
     span[name].as_str().unwrap().parse().unwrap()
-}
-
-#[test]
-fn a_request_of_a_trace_becomes_spans_below_the_callers() {
-    let (url, received) = collector();
-    let server = start_with(|options| {
-        options.export = Some(Export::to(&url, Some("x-key: secret")).unwrap());
-    });
-    let mut client = server.client();
-    client.put(&entity("secret-key"), "value");
-    let parent = format!("00-{TRACE}-{PARENT}-01");
-    let headers = [("traceparent", parent.as_str())];
-    let answer = client.call("GET", &entity("secret-key"), &headers, b"");
-    assert_eq!((answer.status, answer.text()), (200, "value"));
-    let returned = answer.header("traceresponse").unwrap().to_owned();
-    assert!(returned.starts_with(&format!("00-{TRACE}-")) && returned.ends_with("-01"));
-
-    let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert!(head.starts_with("POST /v1/traces ") && head.contains("\r\nx-key: secret\r\n"));
-    let spans = spans(&document);
-    let own = &spans[0];
-    assert_eq!((&own["name"], &own["kind"]), (&"entity_get".into(), &2.into()));
-    assert_eq!((&own["traceId"], &own["parentSpanId"]), (&TRACE.into(), &PARENT.into()));
-    assert!(returned.contains(own["spanId"].as_str().unwrap()));
-    let attributes = own["attributes"].as_array().unwrap();
-    let method = attributes.iter().find(|one| one["key"] == "http.request.method");
-    assert_eq!(method.unwrap()["value"]["stringValue"], "GET");
-    let (from, to) = (unix_ns(own, "startTimeUnixNano"), unix_ns(own, "endTimeUnixNano"));
-    let phases: Vec<&str> = spans[1..].iter().map(|span| span["name"].as_str().unwrap()).collect();
-    assert!(phases.contains(&"execute") && phases.contains(&"write"), "{phases:?}");
-    for span in &spans[1..] {
-        assert_eq!(span["parentSpanId"], own["spanId"]);
-        assert_ne!(span["spanId"], own["spanId"]);
-        let within =
-            unix_ns(span, "startTimeUnixNano") >= from && unix_ns(span, "endTimeUnixNano") <= to;
-        assert!(within, "a phase lies within its request: {span}");
-    }
-    assert!(!document.to_string().contains("secret-key"), "keys are hashed");
 }
 
 /// The document as the protocol defines it (`opentelemetry/proto/trace/v1/trace.proto` in its JSON
@@ -88,6 +50,14 @@ mod otlp {
         Status { #[serde(default)] code: u32, }
     }
 
+    impl Span {
+        /// Beginning and end, in nanoseconds since 1970.
+        pub(super) fn times(&self) -> (u64, u64) {
+            let ns = |text: &String| text.parse().unwrap();
+            (ns(&self.start_time_unix_nano), ns(&self.end_time_unix_nano))
+        }
+    }
+
     #[derive(Debug, Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
     pub(super) struct KeyValue {
@@ -114,8 +84,7 @@ fn check_span(span: &otlp::Span) {
     };
     assert!(is_identifier(&span.trace_id, 32) && is_identifier(&span.span_id, 16), "{span:?}");
     assert!(is_identifier(&span.parent_span_id, 16), "{span:?}");
-    let [from, to]: [u64; 2] =
-        [&span.start_time_unix_nano, &span.end_time_unix_nano].map(|ns| ns.parse().unwrap());
+    let (from, to) = span.times();
     assert!(from <= to && from > 1_600_000_000_000_000_000, "nanoseconds since 1970: {span:?}");
     assert!(!span.name.is_empty() && (1..=5).contains(&span.kind), "{span:?}");
     let keys: std::collections::BTreeSet<&str> =
@@ -131,18 +100,20 @@ fn check_span(span: &otlp::Span) {
 #[test]
 fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
     let (url, received) = collector();
-    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
-    let mut client = server.client();
-    client.put(&entity("k"), "value");
+    let (_server, mut client) = serve_with(|options| {
+        options.export = Some(Export::to(&url, Some("x-key: secret")).unwrap());
+    });
+    client.put(&entity("secret-key"), "value");
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let headers =
         [("traceparent", parent.as_str()), ("tracestate", "rojo=00f067aa"), ("tracestate", "a=1")];
-    let answer = client.call("GET", &entity("k"), &headers, b"");
-    assert_eq!(answer.status, 200);
+    let answer = client.call("GET", &entity("secret-key"), &headers, b"").having(200);
     let returned = answer.header("traceresponse").unwrap().to_owned();
 
     let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(head.starts_with("POST /v1/traces ") && head.contains("\r\nx-key: secret\r\n"));
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    assert!(!document.to_string().contains("secret-key"), "keys are hashed");
     let request: otlp::ExportTraceServiceRequest = serde_json::from_value(document).unwrap();
     let [of_resource] = &request.resource_spans[..] else { panic!("one resource: {request:?}") };
     let service = of_resource.resource.attributes.iter().find(|found| found.key == "service.name");
@@ -153,10 +124,17 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
     spans.iter().for_each(check_span);
     let (own, phases) = spans.split_first().unwrap();
     assert_eq!((own.parent_span_id.as_str(), own.kind), (PARENT, 2), "a server's span");
+    assert_eq!(own.name, "entity_get");
     assert_eq!(returned, format!("00-{TRACE}-{}-01", own.span_id));
     assert!(phases.len() >= 3, "{phases:?}");
+    for name in ["execute", "write"] {
+        assert!(phases.iter().any(|phase| phase.name == name), "{name}: {phases:?}");
+    }
+    let (from, to) = own.times();
     for phase in phases {
         assert_eq!((&phase.parent_span_id, phase.kind), (&own.span_id, 1), "an internal span");
+        let (begin, end) = phase.times();
+        assert!(from <= begin && end <= to, "a phase lies within its request: {phase:?}");
     }
     for span in spans {
         assert_eq!((span.trace_id.as_str(), span.status.code), (TRACE, 0));
@@ -166,15 +144,20 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
     identifiers.sort_unstable();
     identifiers.dedup();
     assert_eq!(identifiers.len(), spans.len(), "each span has its own");
-    let status = own.attributes.iter().find(|found| found.key == "http.response.status_code");
-    assert_eq!(status.unwrap().value, otlp::AnyValue::IntValue("200".to_owned()));
+    for (key, value) in [
+        ("http.request.method", otlp::AnyValue::StringValue("GET".to_owned())),
+        ("http.response.status_code", otlp::AnyValue::IntValue("200".to_owned())),
+    ] {
+        let attribute = own.attributes.iter().find(|found| found.key == key);
+        assert_eq!(attribute.unwrap().value, value);
+    }
 }
 
 #[test]
 fn what_the_caller_does_not_trace_is_not_traced() {
     let (url, _received) = collector();
-    let server = start_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
-    let mut client = server.client();
+    let (_server, mut client) =
+        serve_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
     let unsampled = format!("00-{TRACE}-{PARENT}-00");
     for header in [unsampled.as_str(), "nonsense", ""] {
         let answer = client.call("GET", &entity("a"), &[("traceparent", header)], b"");
@@ -231,8 +214,7 @@ fn slow_lines(running: &Running) -> Vec<String> {
 
 #[test]
 fn a_slow_request_is_a_line_that_hides_the_key() {
-    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));
     client.put(&entity("secret-key"), "value");
     while slow_lines(&server).is_empty() {
         std::thread::yield_now();
@@ -308,8 +290,7 @@ fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
 /// Everything is slow here: the log must not become what the server does.
 #[test]
 fn slow_lines_are_bounded() {
-    let server = start_with(|options| options.slow_request = Duration::from_nanos(1));
-    let mut client = server.client();
+    let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));
     for _ in 0..500 {
         client.get(&entity("a"));
     }

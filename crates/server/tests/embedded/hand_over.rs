@@ -219,8 +219,7 @@ fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
     let mut reader = Client::connect(server.address().unwrap());
     let mut beside = Client::connect(server.address().unwrap());
     reader.send(&request("GET", "/v0/entities?start=key-", &[], b""));
-    let head = reader.try_head().unwrap();
-    assert_eq!(head.status, 200);
+    reader.try_head().unwrap().having(200);
     let mut bytes = reader.try_chunk().unwrap().unwrap().len();
     disk.hold();
     assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
@@ -289,8 +288,7 @@ fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
     let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
     let (disk, _folder, server) = start(embedded);
     disk.hold();
-    let answer = Client::connect(server.address().unwrap()).get("/v0/entity?id=key-3");
-    assert_eq!(answer.status, 503);
+    let answer = Client::connect(server.address().unwrap()).get("/v0/entity?id=key-3").having(503);
     assert_eq!(answer.header("Retry-After"), Some("1"));
     let range = Client::connect(server.address().unwrap()).get("/v0/entities?start=key-3");
     assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
@@ -364,8 +362,7 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
     let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
-    let answer = client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
     let text = "x".repeat(300);
     for n in 0..10 {
         let body = format!(r#"{{"_key":"{n}","text":"{text}"}}"#);

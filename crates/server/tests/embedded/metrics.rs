@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::common::{Client, entity, start, start_with, wait_for};
+use crate::common::{Client, entity, serve, serve_with, wait_until};
 use pellucid_server::Accounting;
 
 type Labels = BTreeMap<String, String>;
@@ -130,8 +130,7 @@ fn check_histogram(name: &str, family: &Family) {
 }
 
 fn page(client: &mut Client) -> BTreeMap<String, Family> {
-    let answer = client.get("/metrics");
-    assert_eq!(answer.status, 200);
+    let answer = client.get("/metrics").having(200);
     assert!(answer.header("Content-Type").unwrap().starts_with("text/plain; version=0.0.4"));
     parse(answer.text())
 }
@@ -152,8 +151,7 @@ fn count_of(families: &BTreeMap<String, Family>, operation: &str, outcome: &str)
 
 #[test]
 fn the_page_counts_what_was_requested() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     page(&mut client);
     (0..5).for_each(|_| assert_eq!(client.put(&entity("k"), "v").status, 201));
     (0..3).for_each(|_| assert_eq!(client.get(&entity("none")).status, 404));
@@ -172,19 +170,16 @@ fn the_page_counts_what_was_requested() {
 /// The system counts in steps of 10 ms, which a few requests need not take.
 #[test]
 fn the_page_shows_processor_time_once_there_was_some() {
-    let running = start();
-    let mut client = running.client();
-    wait_for(|| match single(&page(&mut client), "process_cpu_seconds_total") {
-        0.0 => Err("pages cost processor time"),
-        _ => Ok(()),
-    });
+    let (_running, mut client) = serve();
+    let seconds = || single(&page(&mut client), "process_cpu_seconds_total");
+    // Pages cost processor time.
+    wait_until(seconds, |seconds| *seconds > 0.0);
 }
 
 /// A scrape's totals may only grow, or the rates that people plot go negative.
 #[test]
 fn counters_and_buckets_never_shrink() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let mut before = page(&mut client);
     for round in 0..5 {
         (0..20).for_each(|_| assert_eq!(client.put(&entity("k"), "v").status, 201));
@@ -207,8 +202,7 @@ fn counters_and_buckets_never_shrink() {
 
 #[test]
 fn the_phases_histograms_hold_every_request() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     (0..7).for_each(|_| assert_eq!(client.put(&entity("k"), "v").status, 201));
     let families = page(&mut client);
     let mut phases = Vec::new();
@@ -226,8 +220,7 @@ fn the_phases_histograms_hold_every_request() {
 #[test]
 fn the_page_is_well_formed_without_accounting() {
     for accounting in [Accounting::Off, Accounting::Ring] {
-        let running = start_with(|options| options.accounting = accounting);
-        let mut client = running.client();
+        let (_running, mut client) = serve_with(|options| options.accounting = accounting);
         client.put(&entity("k"), "v");
         let families = page(&mut client);
         assert!(families["pellucid_request_duration_seconds"].samples.is_empty());

@@ -1,7 +1,7 @@
 //! Single requests, seen from aside: the slow ones, those under way, traces, and what runs beside
 //! them.
 
-use crate::common::{Running, entity, request, start, start_with, wait_for};
+use crate::common::{Running, entity, request, serve, start, start_with, wait_for};
 use pellucid_server::Accounting;
 use serde_json::Value;
 
@@ -26,8 +26,7 @@ fn of_operation(document: &Value, operation: &str) -> Value {
 
 #[test]
 fn the_slowest_requests_are_shown_with_their_phases_and_what_they_waited_for() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let target = format!("{}&sync=disk", entity("secret-key"));
     assert_eq!(client.call("PUT", &target, &[], "v").status, 201);
     assert_eq!(client.get(&entity("secret-key")).status, 200);
@@ -78,8 +77,7 @@ fn eventually(running: &Running, is_expected: impl Fn(&[Value]) -> bool) -> Valu
 /// A client that takes nothing keeps its response under way, and everybody can see it.
 #[test]
 fn requests_under_way_are_shown_with_phase_and_age() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     assert_eq!(client.put(&entity("large"), vec![b'v'; 32 << 20]).status, 201);
     let slow = running.sent(&request("GET", &entity("large"), &[], b""));
     // It was answered as far as sockets hold, once the first byte is here.
@@ -131,8 +129,7 @@ fn traced(running: &Running, path: &str) -> Vec<Value> {
 
 #[test]
 fn a_trace_has_requests_phases_and_jobs_in_the_form_that_viewers_open() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let target = format!("{}&sync=disk", entity("k"));
     assert_eq!(client.call("PUT", &target, &[], "v").status, 201);
     // Of one wake-up, so that they overlap.
@@ -170,8 +167,7 @@ fn the_rings_alone_are_enough_for_a_trace() {
 
 #[test]
 fn interference_counts_and_hides_what_is_too_few() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     for _ in 0..20 {
         let target = format!("{}&sync=disk", entity("k"));
         assert_eq!(client.call("PUT", &target, &[], "v").status, 201);

@@ -66,8 +66,7 @@ fn guarded() -> (Running, Vec<String>, String) {
         tokens = ACCOUNTS.iter().map(|account| add(account.name, account.grants)).collect();
         root = add("root", &[("*", Write), ("admin", Write)]);
     });
-    let answer = call(&mut server.client(), "POST", "/_api/database", &root, r#"{"name":"d"}"#);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    call(&mut server.client(), "POST", "/_api/database", &root, r#"{"name":"d"}"#).having(201);
     (server, tokens, root)
 }
 

@@ -1,12 +1,11 @@
 //! Browsers at a server without accounts: pages of other sites, and names bound to its address.
 
-use crate::common::{entity, start, start_with};
+use crate::common::{entity, serve, start, start_with};
 
 /// A page of any site wrote to the server of a developer who looked at it.
 #[test]
 fn pages_of_other_sites_neither_read_nor_write() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     let own = format!("http://{}", server.address);
     let text = ("Content-Type", "text/plain");
     for foreign in [
@@ -41,8 +40,7 @@ fn a_name_of_a_stranger_that_leads_here_is_refused() {
         server.sent(request.as_bytes()).answer()
     };
     let server = start();
-    let refused = ask(&server, "evil.example:8080");
-    assert_eq!(refused.status, 421);
+    let refused = ask(&server, "evil.example:8080").having(421);
     assert!(refused.text().contains("--allowed-hosts"), "{}", refused.text());
     for own in [&*server.address.to_string(), "localhost:8080", "[::1]:8080", "pellucid"] {
         assert_eq!(ask(&server, own).status, 404, "{own}");

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::tls::{client_config, connect};
+use crate::common::tls::{connect, localhost};
 use crate::common::{entity, start_with};
 use pellucid_account::Snapshot;
-use pellucid_server::{Export, TlsFiles};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use pellucid_server::Export;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -96,19 +94,15 @@ fn check_spans(document: &Value) {
 
 #[test]
 fn every_view_has_the_parts_of_the_transport() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (folder, pem) = (TempDir::new().unwrap(), made.cert.pem());
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificate, &pem).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let (files, config) = localhost(folder.path());
     let (url, received) = collector();
     let running = start_with(|options| {
-        options.tls = Some(TlsFiles { certificate, key });
+        options.tls = Some(files);
         options.slow_request = Duration::from_nanos(1);
         options.export = Some(Export::to(&url, None).unwrap());
     });
-    let authority = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-    let mut client = connect(running.address, &client_config(authority));
+    let mut client = connect(running.address, &config);
     let value = b"the same words again and again, ".repeat(500);
     client.call("PUT", &entity("k"), &[], &value);
     let asks = [("Accept-Encoding", "gzip"), ("Prefer", "timing"), ("traceparent", TRACE)];

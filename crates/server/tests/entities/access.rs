@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::common::{Client, Running, add_account, basic, entity, request, start, start_with};
+use crate::common::{Client, Running, add_account, basic, entity, request, serve, start_with};
 use pellucid_server::access::{Authentication, Right};
 
 /// A server with accounts that may read, write, and see the admin pages; each one's password is its
@@ -122,8 +122,7 @@ fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
         .collect();
     let query = ("POST", "/_api/cursor", "{\"query\":\"RETURN 1\"}");
     let headers = [("Authorization", &*writer)];
-    let answer = server.client().call(query.0, query.1, &headers, query.2);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    server.client().call(query.0, query.1, &headers, query.2).having(201);
     let (mut wrong, mut refused) = (0, 0);
     for mut log_in in log_ins {
         let answer = log_in.answer();
@@ -187,8 +186,7 @@ fn a_stranger_may_not_send_much_and_is_told_why() {
 
 #[test]
 fn accounts_that_change_on_the_disk_change_here() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
     add_account(server.folder(), "ada", &[("*", Right::Write)]);
     while client.get(&entity("a")).status != 401 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pellucid_io::{Random, SeededRandom};
 
-use crate::common::{Running, entity, request, start, start_with, wait_for};
+use crate::common::{Running, entity, request, start, start_with, wait_until};
 
 const PUT: &str = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\n";
 
@@ -291,10 +291,8 @@ fn two_thousand_connections_of_garbage() {
     let after = running.client().get(&guarded);
     assert_eq!((after.text(), after.etag()), (value.text(), value.etag()));
     assert_eq!(running.log.lock().unwrap().len(), 0, "nothing failed on our side");
-    wait_for(|| match running.client().figure("pellucid_connections_open") {
-        ..=2.0 => Ok(()),
-        left_behind => Err(left_behind),
-    });
+    let open = || running.client().figure("pellucid_connections_open");
+    wait_until(open, |open| *open <= 2.0);
 }
 
 #[test]

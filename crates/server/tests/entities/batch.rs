@@ -1,6 +1,6 @@
 //! `POST /v0/batch`: all of it or nothing.
 
-use crate::common::{Answer, Client, entity, start, start_with};
+use crate::common::{Answer, Client, entity, serve, start, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -25,13 +25,11 @@ fn post(client: &mut Client, lines: &[serde_json::Value]) -> Answer {
 
 #[test]
 fn a_batch_puts_and_deletes() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("old"), "x");
     let lines =
         [put("a", "1"), put(b"\n\xff", b"\0\n"), delete("old"), put("empty", ""), delete("none")];
-    let answer = post(&mut client, &lines);
-    assert_eq!(answer.status, 200);
+    let answer = post(&mut client, &lines).having(200);
     assert_eq!(answer.json()["entries"], 5);
     assert_eq!(client.get(&entity("a")).text(), "1");
     assert_eq!(client.get(&entity(b"\n\xff")).body, b"\0\n");
@@ -41,8 +39,7 @@ fn a_batch_puts_and_deletes() {
 
 #[test]
 fn within_a_batch_the_last_line_about_a_key_stands() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let lines =
         [put("a", "1"), put("a", "2"), delete("b"), put("b", "3"), put("c", "4"), delete("c")];
     assert_eq!(post(&mut client, &lines).status, 200);
@@ -54,8 +51,7 @@ fn within_a_batch_the_last_line_about_a_key_stands() {
 
 #[test]
 fn the_last_sequence_number_is_the_last_entrys_etag() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let answer = post(&mut client, &[put("a", "1"), put("b", "2")]);
     let last = answer.json()["last_sequence"].as_u64().unwrap();
     assert_eq!(client.get(&entity("b")).etag(), format!("\"{last}\""));
@@ -63,8 +59,7 @@ fn the_last_sequence_number_is_the_last_entrys_etag() {
 
 #[test]
 fn one_bad_line_and_nothing_is_written() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let long = "k".repeat(1_025);
     for bad in [
         json!("text"),
@@ -95,8 +90,7 @@ fn one_bad_line_and_nothing_is_written() {
 
 #[test]
 fn one_condition_that_fails_and_nothing_is_written() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let etag = client.put(&entity("there"), "1").etag();
     let sequence = etag.trim_matches('"').to_owned();
     for failing in [
@@ -126,10 +120,8 @@ fn what_is_too_large_is_refused_whole() {
         options.embedded.value_bytes_max = 1_000;
     });
     let mut client = running.client();
-    let fitting = post(&mut client, &[put("a", "v".repeat(1_000))]);
-    assert_eq!(fitting.status, 200);
-    let value = post(&mut client, &[put("b", "1"), put("c", "v".repeat(1_001))]);
-    assert_eq!(value.status, 400);
+    post(&mut client, &[put("a", "v".repeat(1_000))]).having(200);
+    let value = post(&mut client, &[put("b", "1"), put("c", "v".repeat(1_001))]).having(400);
     assert!(value.text().contains("1000"), "{}", value.text());
     let head = "POST /v0/batch HTTP/1.1\r\nHost: a\r\nContent-Length: 10001\r\n\r\n";
     assert_eq!(running.sent(head.as_bytes()).answer().status, 413);
@@ -138,8 +130,7 @@ fn what_is_too_large_is_refused_whole() {
 
 #[test]
 fn ack_from_and_sync_are_those_of_a_single_write() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let body = put("a", "1").to_string();
     for (query, status) in [
         ("?sync=disk", 200),
@@ -156,8 +147,7 @@ fn ack_from_and_sync_are_those_of_a_single_write() {
 
 #[test]
 fn a_large_batch_arrives_whole() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let lines: Vec<_> =
         (0..20_000).map(|index| put(format!("{index:06}"), index.to_string())).collect();
     let answer = post(&mut client, &lines);

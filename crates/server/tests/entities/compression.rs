@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::common::client::Answer;
-use crate::common::{Client, entity, start, start_with};
+use crate::common::{Client, entity, serve, serve_with};
 
 /// What the shortest compressed body has by default.
 const FROM: usize = 4_096;
@@ -29,8 +29,7 @@ fn unpacked(answer: &Answer) -> Vec<u8> {
 
 #[test]
 fn who_asks_gets_large_bodies_compressed_and_small_ones_as_they_are() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for length in [FROM, 60_000, 65_537, 1_000_000] {
         let (target, value) = (entity(format!("{length} bytes")), text(length));
         let etag = client.put(&target, &value).etag();
@@ -58,8 +57,7 @@ fn who_asks_gets_large_bodies_compressed_and_small_ones_as_they_are() {
 /// A HEAD says what its GET would, but for the length, which nobody knows before.
 #[test]
 fn a_head_has_the_headers_of_its_get() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for length in [10, 10_000, 100_000] {
         let target = entity(format!("{length} bytes"));
         client.put(&target, text(length));
@@ -80,8 +78,7 @@ fn a_head_has_the_headers_of_its_get() {
 
 #[test]
 fn tags_of_compressed_bodies_hold_for_reads_and_writes() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let target = entity("k");
     client.put(&target, text(10_000));
     let tag = get(&mut client, &target, "gzip").etag();
@@ -100,15 +97,13 @@ fn tags_of_compressed_bodies_hold_for_reads_and_writes() {
 /// What is compressed shows in the figures, and an operator can have it otherwise.
 #[test]
 fn compression_is_counted_and_can_be_set() {
-    let running = start_with(|options| options.limits.compressed_from_bytes = 10);
-    let mut client = running.client();
+    let (_running, mut client) = serve_with(|options| options.limits.compressed_from_bytes = 10);
     client.put(&entity("k"), text(10));
     assert_eq!(unpacked(&get(&mut client, &entity("k"), "gzip")), text(10));
     assert_eq!(client.figure("pellucid_compressed_responses_total"), 1.0);
     assert_eq!(client.figure("pellucid_compression_plain_bytes_total"), 10.0);
     assert!(client.figure("pellucid_compression_seconds_total") > 0.0);
-    let never = start_with(|options| options.limits.compressed_from_bytes = 0);
-    let mut client = never.client();
+    let (_never, mut client) = serve_with(|options| options.limits.compressed_from_bytes = 0);
     client.put(&entity("k"), text(100_000));
     let answer = get(&mut client, &entity("k"), "gzip");
     assert_eq!((answer.header("Content-Encoding"), answer.header("Vary")), (None, None));
@@ -119,8 +114,8 @@ fn compression_is_counted_and_can_be_set() {
 #[test]
 fn documents_are_compressed_only_where_the_operator_says_so() {
     for (from, coding) in [(0, None), (FROM, Some("gzip"))] {
-        let running = start_with(|options| options.documents.compressed_from_bytes = from);
-        let mut client = running.client();
+        let (_running, mut client) =
+            serve_with(|options| options.documents.compressed_from_bytes = from);
         client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#);
         for length in [10_000, 200_000] {
             let words = String::from_utf8(text(length)).unwrap();

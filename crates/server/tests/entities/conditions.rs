@@ -1,6 +1,6 @@
 //! Conditional requests: every combination, and races that must lose nothing.
 
-use crate::common::{Client, entity, start};
+use crate::common::{Client, entity, serve, start};
 
 fn status(client: &mut Client, method: &str, headers: &[(&str, &str)]) -> u16 {
     client.call(method, &entity("k"), headers, b"").status
@@ -8,8 +8,7 @@ fn status(client: &mut Client, method: &str, headers: &[(&str, &str)]) -> u16 {
 
 #[test]
 fn reads_are_answered_304_or_412_as_their_conditions_say() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let old = client.put(&entity("k"), "one").etag();
     let new = client.put(&entity("k"), "two").etag();
     let (weak, both) = (format!("W/{new}"), format!("{old}, {new}"));
@@ -42,8 +41,7 @@ fn reads_are_answered_304_or_412_as_their_conditions_say() {
 
 #[test]
 fn reads_of_what_is_not_there() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for method in ["GET", "HEAD"] {
         assert_eq!(status(&mut client, method, &[("If-None-Match", "*")]), 404);
         assert_eq!(status(&mut client, method, &[("If-None-Match", "\"1\"")]), 404);
@@ -54,22 +52,19 @@ fn reads_of_what_is_not_there() {
 
 #[test]
 fn writes_happen_only_where_their_condition_holds() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let absent = [("If-None-Match", "*")];
     let present = [("If-Match", "*")];
     assert_eq!(status(&mut client, "PUT", &present), 412);
     assert_eq!(status(&mut client, "DELETE", &present), 412);
     assert_eq!(status(&mut client, "PUT", &[("If-Match", "\"1\"")]), 412);
     assert_eq!(client.get(&entity("k")).status, 404, "a failed condition writes nothing");
-    let first = client.call("PUT", &entity("k"), &absent, "one");
-    assert_eq!(first.status, 201);
-    let failed = client.call("PUT", &entity("k"), &absent, "two");
-    assert_eq!(failed.status, 412);
+    let first = client.call("PUT", &entity("k"), &absent, "one").having(201);
+    let failed = client.call("PUT", &entity("k"), &absent, "two").having(412);
     assert!(failed.text().contains(&first.etag()), "{}", failed.text());
     assert_eq!(status(&mut client, "DELETE", &absent), 412);
-    let second = client.call("PUT", &entity("k"), &[("If-Match", &first.etag())], "two");
-    assert_eq!(second.status, 201);
+    let second =
+        client.call("PUT", &entity("k"), &[("If-Match", &first.etag())], "two").having(201);
     for stale in [first.etag(), format!("W/{}", second.etag()), "\"other\"".to_owned()] {
         assert_eq!(status(&mut client, "PUT", &[("If-Match", &stale)]), 412, "{stale}");
         assert_eq!(status(&mut client, "DELETE", &[("If-Match", &stale)]), 412, "{stale}");
@@ -85,8 +80,7 @@ fn writes_happen_only_where_their_condition_holds() {
 
 #[test]
 fn conditions_that_a_write_cannot_take_are_400_and_write_nothing() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     for headers in [
         &[("If-Match", "unquoted")][..],
         &[("If-Match", "\"1\", \"2\"")],

@@ -1,6 +1,6 @@
 //! `POST /v0/entities/get`: entities of several keys in one answer.
 
-use crate::common::{Client, encode, entity, start};
+use crate::common::{Client, encode, entity, serve};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -19,8 +19,7 @@ fn text(line: &Value, name: &str) -> String {
 
 #[test]
 fn entities_come_in_the_order_of_their_keys_and_missing_ones_are_told() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("a"), "A");
     let etag = client.put(&entity("b"), "B").etag();
     let answer = client.call("POST", TARGET, &[], body(&["b", "none", "a", "b"]));
@@ -34,8 +33,7 @@ fn entities_come_in_the_order_of_their_keys_and_missing_ones_are_told() {
 
 #[test]
 fn each_line_has_the_time_of_its_read_if_that_is_wanted() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     client.put(&entity("a"), "A");
     let wanted = [("Prefer", "timing")];
     let answer = client.call("POST", TARGET, &wanted, body(&["a", "none"]));
@@ -47,8 +45,7 @@ fn each_line_has_the_time_of_its_read_if_that_is_wanted() {
 
 #[test]
 fn all_of_an_answer_is_of_one_moment() {
-    let running = start();
-    let mut writer = running.client();
+    let (running, mut writer) = serve();
     let keys: Vec<String> = (0..200).map(|number| format!("k{number}")).collect();
     let write = |client: &mut Client, round: u32| {
         let put = |key: &String| {
@@ -81,8 +78,7 @@ fn all_of_an_answer_is_of_one_moment() {
 
 #[test]
 fn large_values_are_streamed() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let value = "v".repeat(1_000_000);
     client.put(&entity("large"), &value);
     let answer = client.call("POST", TARGET, &[], body(&["large"; 30]));
@@ -94,8 +90,7 @@ fn large_values_are_streamed() {
 
 #[test]
 fn bad_lists_are_refused() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     for (target, body, what) in [
         (TARGET, "", "no keys"),
         (TARGET, "{\"key\":\"!\"}", "line 1"),

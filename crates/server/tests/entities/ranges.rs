@@ -1,6 +1,6 @@
 //! `GET /v0/entities`: which entries, in which order, in which form, and as of when.
 
-use crate::common::{Answer, Client, Running, encode, entity, request, start, start_with};
+use crate::common::{Answer, Client, Running, encode, entity, request, serve, serve_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -18,8 +18,7 @@ fn text(client: &mut Client, query: &str) -> String {
 }
 
 fn letters() -> Running {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     for key in ["d", "b", "a", "c", "ab"] {
         client.put(&entity(key), key.to_uppercase());
     }
@@ -107,8 +106,7 @@ fn ack_and_from_are_those_of_a_single_read() {
 
 #[test]
 fn framed_output_gives_every_entry_back_whatever_its_bytes() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let entries: [(&[u8], &[u8]); 4] =
         [(b"\n", b"\n\n"), (b"a\nb", b""), (b"a\nb\n", &[0, 255, 10]), (b"\xff", &[7; 100_000])];
     let mut etags = Vec::new();
@@ -132,8 +130,7 @@ fn framed_output_gives_every_entry_back_whatever_its_bytes() {
 /// Expiry was not among the members of a line, so that a copy of a range lasted for ever.
 #[test]
 fn a_line_says_when_its_entry_is_gone() {
-    let running = start();
-    let mut client = running.client();
+    let (_running, mut client) = serve();
     let now_ms = || {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         u64::try_from(since.as_millis()).unwrap()
@@ -192,8 +189,7 @@ fn fill(client: &mut Client, entries: usize, value: &[u8]) {
 /// out after them is still what there was at its beginning.
 #[test]
 fn a_range_is_of_one_moment_while_writes_go_on() {
-    let running = start();
-    let mut client = running.client();
+    let (running, mut client) = serve();
     let value = vec![b'o'; 100_000];
     fill(&mut client, 200, &value);
     let mut reader = running.sent(&request("GET", "/v0/entities?start=0", &[], b""));
@@ -221,8 +217,7 @@ fn a_range_is_of_one_moment_while_writes_go_on() {
 /// With one event loop, a reader that takes nothing would hold up everyone if its stream blocked.
 #[test]
 fn a_slow_reader_blocks_nobody() {
-    let running = start_with(|options| options.threads = 1);
-    let mut client = running.client();
+    let (running, mut client) = serve_with(|options| options.threads = 1);
     fill(&mut client, 100, &[b'v'; 200_000]);
     let all = request("GET", "/v0/entities?start=0", &[], b"");
     let mut slow: Vec<Client> = (0..8).map(|_| running.sent(&all)).collect();

@@ -1,6 +1,6 @@
 //! `table=NAME`: several tables of entities in one store.
 
-use crate::common::{Client, TestStore, add_account, basic, entity, start, start_with};
+use crate::common::{Client, TestStore, add_account, basic, entity, serve, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_server::access::Right;
@@ -16,11 +16,9 @@ fn make(client: &mut Client, table: &str) -> u16 {
 
 #[test]
 fn tables_hold_the_same_keys_apart() {
-    let server = start();
-    let mut client = server.client();
+    let (server, mut client) = serve();
     assert_eq!(client.get(&in_table("a", "fruit")).status, 404);
-    let unknown = client.put(&in_table("a", "fruit"), "1");
-    assert_eq!(unknown.status, 404);
+    let unknown = client.put(&in_table("a", "fruit"), "1").having(404);
     assert!(unknown.text().contains("/v0/tables/fruit"), "{}", unknown.text());
     assert_eq!([make(&mut client, "fruit"), make(&mut client, "fruit")], [201, 200]);
     assert_eq!(client.put(&in_table("a", "fruit"), "fruit").status, 201);
@@ -34,8 +32,7 @@ fn tables_hold_the_same_keys_apart() {
     assert_eq!(tables, json!({ "tables": ["entities", "fruit"] }));
     let (key, value) = (STANDARD.encode("b"), STANDARD.encode("batch"));
     let line = json!({ "op": "put", "key": key, "value": value });
-    let batch = client.call("POST", "/v0/batch?table=fruit", &[], line.to_string());
-    assert_eq!(batch.status, 200, "{}", batch.text());
+    client.call("POST", "/v0/batch?table=fruit", &[], line.to_string()).having(200);
     assert_eq!(client.get("/v0/entities?table=fruit&start=a").text(), "a\nfruitb\nbatch");
     assert_eq!(client.get("/v0/entities?start=a").text(), "a\nusual");
     let keys = json!({ "key": STANDARD.encode("b") }).to_string();
@@ -51,16 +48,14 @@ fn tables_hold_the_same_keys_apart() {
 
 #[test]
 fn a_table_that_is_large_is_emptied_whole() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     make(&mut client, "large");
     let lines = (0..2_001).map(|number| {
         let key = STANDARD.encode(format!("k{number}"));
         json!({ "op": "put", "key": key, "value": "" }).to_string()
     });
     let lines: Vec<_> = lines.collect();
-    let batch = client.call("POST", "/v0/batch?table=large", &[], lines.join("\n"));
-    assert_eq!(batch.status, 200, "{}", batch.text());
+    client.call("POST", "/v0/batch?table=large", &[], lines.join("\n")).having(200);
     let emptied = client.call("DELETE", "/v0/tables/large", &[], b"");
     assert_eq!(emptied.json(), json!({ "removed": 2_001 }));
     assert_eq!(client.get("/v0/entities?table=large&start=%00").text(), "");
@@ -68,8 +63,7 @@ fn a_table_that_is_large_is_emptied_whole() {
 
 #[test]
 fn no_name_reaches_a_table_of_the_servers_own() {
-    let server = start();
-    let mut client = server.client();
+    let (_server, mut client) = serve();
     for name in ["documents", "..", "a%2Fb", "entities%2Fx", "", "%00", "catalogue"] {
         let answer = client.get(&format!("/v0/entity?id=a&table={name}"));
         assert!(matches!(answer.status, 400 | 404), "{name}: {} {}", answer.status, answer.text());

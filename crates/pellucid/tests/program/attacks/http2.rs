@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::arena::Arena;
 use super::raw::{Attack, PATIENCE, connect, reset, send};
-use crate::common::{until_closed, wait_for};
+use crate::common::{until_closed, wait_until};
 use crate::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, greeting,
@@ -339,8 +339,5 @@ fn first_and_last(arena: &Arena) {
         std::mem::forget(socket);
     }
     // Connections that ended keep no places.
-    wait_for(|| match open() {
-        places if places > before + 1.0 => Err(places),
-        _ => Ok(()),
-    });
+    wait_until(open, |places| *places <= before + 1.0);
 }

@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use client::{Client, entity, request, wait_for};
+pub(crate) use client::{Client, entity, request, wait_for, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 use tls::write_private;
@@ -238,6 +238,13 @@ impl Serving {
         self.signal(libc::SIGTERM);
         assert_eq!(self.wait().code(), Some(0));
     }
+}
+
+/// A folder, and a server over the data in it.
+pub(crate) fn serve(flags: &[&str]) -> (TempDir, Serving) {
+    let folder = TempDir::new().unwrap();
+    let server = Serving::start(&folder.path().join("data"), flags);
+    (folder, server)
 }
 
 /// A figure of a process's memory in bytes, such as `VmRSS`; nothing once it has ended.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::common::tls::{certificate, write_private};
 use crate::common::{
-    Serving, account, done, entity, failed, feed, finish, pellucid, run, spawn, text,
+    Serving, account, done, entity, failed, feed, finish, pellucid, run, serve, spawn, text,
 };
 
 /// A command that fails prints nothing.
@@ -57,8 +57,7 @@ fn entities_go_in_and_out_byte_for_byte() {
 
 #[test]
 fn ranges_are_lines_of_json_or_keys() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let url = &server.url();
     let mut client = server.client();
     for key in 0..3_000 {
@@ -90,8 +89,7 @@ fn ranges_are_lines_of_json_or_keys() {
 
 #[test]
 fn results_of_queries_are_lines_as_the_server_wrote_them() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let url = &server.url();
     let ask = |query: &str, more: &[&str]| run(&[&["query", url, query], more].concat());
     assert_eq!(
@@ -190,8 +188,7 @@ fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
 
 #[test]
 fn changes_are_lines_that_go_on_where_they_ended() {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let (_folder, server) = serve(&[]);
     let url = &server.url();
     let mut client = server.client();
     assert_eq!(client.call("PUT", "/v0/tables/fruit", &[], b"").status, 201);

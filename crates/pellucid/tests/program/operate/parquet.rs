@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::data::fails;
 use super::transfer::{
-    TEXTS, documents, entities, expiry, name, parsed, put_all, refused, server, summary,
+    TEXTS, documents, entities, expiry, name, parsed, put_all, refused, summary,
 };
-use crate::common::{done, entity, feed, run};
+use crate::common::{done, entity, feed, run, serve};
 
 #[test]
 fn entities_come_back_byte_for_byte() {
-    let (folder, from) = server();
+    let (folder, from) = serve(&[]);
     let all: Vec<u8> = (0..=255).collect();
     let large: Vec<u8> = (0..=255).rev().cycle().take(3 << 20).collect();
     put_all(&from, &TEXTS);
@@ -25,7 +25,7 @@ fn entities_come_back_byte_for_byte() {
     assert_eq!(client.put(&format!("{}&ttl=5000", entity("short")), "lived").status, 201);
     let bytes = folder.path().join("bytes.parquet");
     done(&run(&["export", &source, "-o", name(&bytes)]));
-    let (_folder, to) = server();
+    let (_folder, to) = serve(&[]);
     let copy = to.url();
     let import = |file: &Path| summary(&run(&["import", &copy, name(file)]));
     assert_eq!(import(&text), "7 entities are written");
@@ -42,7 +42,7 @@ fn entities_come_back_byte_for_byte() {
     fails(&["export", &source, "-o", name(&half), "--base64"], 2, "--base64 is for text");
     fails(&["import", &copy, "-", "--format", "parquet"], 2, "not standard input");
     // A server without entities is a file without rows, also by way of standard output.
-    let (_folder, empty) = server();
+    let (_folder, empty) = serve(&[]);
     let written = run(&["export", &empty.url(), "--format", "parquet"]);
     assert_eq!(written.status.code(), Some(0));
     fs::write(&half, &written.stdout).unwrap();
@@ -64,7 +64,7 @@ fn of_every_kind() -> String {
 
 #[test]
 fn documents_come_back_as_they_were() {
-    let (folder, from) = server();
+    let (folder, from) = serve(&[]);
     let source = &from.url();
     for (collection, documents) in
         [("c", documents()), ("d", of_every_kind()), ("e", String::new())]
@@ -96,7 +96,7 @@ fn documents_come_back_as_they_were() {
 
 #[test]
 fn a_bad_row_is_named_and_a_damaged_file_is_an_error() {
-    let (folder, server) = server();
+    let (folder, server) = serve(&[]);
     let url = &server.url();
     let file = folder.path().join("a.parquet");
     let lines = "{\"_key\":\"a\",\"key\":\"1\",\"value\":1}\n{\"_key\":\"b\",\"key\":\"2\"}\n\

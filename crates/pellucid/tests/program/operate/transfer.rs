@@ -11,15 +11,8 @@ use tempfile::TempDir;
 
 use super::data::{fails, lines};
 use crate::common::{
-    Serving, cluster, done, entity, failed, feed, pellucid, run, spawn, text, wait_for,
+    Serving, cluster, done, entity, failed, feed, pellucid, run, serve, spawn, text, wait_until,
 };
-
-/// A folder, and a server over it.
-pub(super) fn server() -> (TempDir, Serving) {
-    let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), &[]);
-    (folder, server)
-}
 
 pub(super) fn name(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -81,7 +74,7 @@ pub(super) const TEXTS: [(&[u8], &[u8]); 7] = [
 
 #[test]
 fn entities_come_back_byte_for_byte() {
-    let (folder, from) = server();
+    let (folder, from) = serve(&[]);
     let all: Vec<u8> = (0..=255).collect();
     let large: Vec<u8> = (0..=255).rev().cycle().take(3 << 20).collect();
     put_all(&from, &TEXTS);
@@ -103,7 +96,7 @@ fn entities_come_back_byte_for_byte() {
         let file = folder.path().join(file);
         let export = ["export", &source, "-o", name(&file)];
         assert_eq!(done(&run(&[&export[..], flags].concat())), "");
-        let (_folder, to) = server();
+        let (_folder, to) = serve(&[]);
         let copy = to.url();
         let import = ["import", &copy, name(&file)];
         let format = if flags.len() > 1 { &flags[..2] } else { &[] };
@@ -124,11 +117,11 @@ fn entities_come_back_byte_for_byte() {
 
 #[test]
 fn csv_of_text_is_text() {
-    let (_folder, from) = server();
+    let (_folder, from) = serve(&[]);
     put_all(&from, &TEXTS);
     let written = run(&["export", &from.url(), "--format", "csv"]);
     assert!(done(&written).starts_with("key,value,expires_at_ms\n\"\n\",\"\n\",\n"), "{written:?}");
-    let (_folder, to) = server();
+    let (_folder, to) = serve(&[]);
     let copy = to.url();
     let import = ["import", &copy, "-", "--format", "csv"];
     assert_eq!(summary(&feed(&import, &written.stdout)), "7 entities are written");
@@ -145,7 +138,7 @@ fn csv_of_text_is_text() {
     let output = feed(&["import", &copy, "-"], gone.as_bytes());
     assert_eq!(summary(&output), "0 entities are written, and 1 left out, whose time is over");
     // A server without entities is a file without rows.
-    let (_folder, empty) = server();
+    let (_folder, empty) = serve(&[]);
     let names = run(&["export", &empty.url(), "--format", "csv"]);
     assert_eq!(done(&names), "key,value,expires_at_ms\n");
     assert_eq!(summary(&feed(&import, &names.stdout)), "0 entities are written");
@@ -157,7 +150,7 @@ fn csv_of_text_is_text() {
 
 #[test]
 fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
-    let (_folder, server) = server();
+    let (_folder, server) = serve(&[]);
     let url = &*server.url();
     let line = |key: &str| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n");
     let good: Vec<String> = ["a", "b", "c", "d", "e"].map(line).to_vec();
@@ -289,7 +282,7 @@ pub(super) fn documents() -> String {
 
 #[test]
 fn documents_come_back_as_they_were() {
-    let (folder, from) = server();
+    let (folder, from) = serve(&[]);
     let source = &from.url();
     let into = ["import", source, "-", "--collection", "c", "--create", "documents"];
     let summarised = summary(&feed(&into, documents().as_bytes()));
@@ -300,7 +293,7 @@ fn documents_come_back_as_they_were() {
     };
     let written = export(source);
     assert_eq!(parsed(&written), parsed(&documents()));
-    let (_folder, to) = server();
+    let (_folder, to) = serve(&[]);
     let copy = &to.url();
     let again = ["import", copy, "-", "--collection", "c"];
     let made = [&again[..], &["--create", "documents", "--sync", "disk"]].concat();
@@ -327,7 +320,7 @@ fn documents_come_back_as_they_were() {
 
 #[test]
 fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
-    let (_folder, server) = server();
+    let (_folder, server) = serve(&[]);
     let url = &*server.url();
     let lines = "{\"_key\":\"a\"}\n{\"_key\":\"b\"}\n\n{\"_key\":\"c\"}\n{\"_key\":\"d e\"}\n";
     let import = [url, "-", "--collection", "c"];
@@ -370,7 +363,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
 
 #[test]
 fn a_reader_that_has_enough_is_no_failure() {
-    let (_folder, server) = server();
+    let (_folder, server) = serve(&[]);
     let url = &*server.url();
     let value = "x".repeat(10_000);
     let lines = |key: &str, value_name: &str| -> String {
@@ -403,10 +396,7 @@ fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     // Until they have found each other.
     for (node, key) in nodes.iter().flat_map(|node| (0..20).map(move |key| (node, key))) {
         let target = entity(format!("none{key}"));
-        wait_for(|| match node.client().get(&target).status {
-            404 => Ok(()),
-            other => Err(other),
-        });
+        wait_until(|| node.client().get(&target).status, |status| *status == 404);
     }
     let url = &*nodes[0].url();
     let input: String =
@@ -442,7 +432,7 @@ fn on_terminal(arguments: &[&str]) -> String {
 
 #[test]
 fn a_terminal_shows_how_far_an_import_and_an_export_are() {
-    let (folder, server) = server();
+    let (folder, server) = serve(&[]);
     let file = folder.path().join("rows.ndjson");
     let rows: String = (0..10).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
     std::fs::write(&file, rows).unwrap();
