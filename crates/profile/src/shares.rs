@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::component::OTHER;
+use crate::folded::head_of;
 use crate::resolved::Resolved;
 
 /// The share of one phase or job and component.
@@ -40,11 +41,7 @@ pub fn shares(profile: &Resolved) -> Shares {
     }
     let mut explained = 0.0;
     for sample in &profile.samples {
-        let phase = match (&*sample.job, &*sample.phase) {
-            ("", "") => "unlabelled".to_owned(),
-            ("", phase) => phase.to_owned(),
-            (job, _) => format!("job {job}"),
-        };
+        let phase = head_of("", &sample.phase, &sample.job);
         if phase != "unlabelled" && sample.component != OTHER {
             explained += sample.amount;
         }

@@ -39,6 +39,14 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
+    /// The value: nobody else can have it locked.
+    ///
+    /// # Errors
+    /// If a thread panicked that held the lock.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.inner.get_mut()
+    }
+
     /// Waits for the lock and takes it.
     ///
     /// # Errors

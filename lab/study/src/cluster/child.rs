@@ -19,8 +19,11 @@ pub(super) struct NodePlan {
     pub(super) nodes: Option<String>,
 }
 
-/// Runs the node until its input ends.
-pub(super) fn run(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
+/// Takes the part of a node: runs it until its input ends.
+///
+/// # Errors
+/// If the node does not start or stop, or what it is told makes no sense.
+pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     serve(input, output, |plan: NodePlan| {
         let mut options = ServerOptions::new(plan.data);
         options.listen = vec![plan.listen.into()];

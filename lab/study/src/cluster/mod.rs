@@ -15,11 +15,12 @@ mod nodes;
 mod run;
 
 use std::ffi::OsString;
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pellucid_report::{Finding, JudgedLoad, StudyReport};
+
+pub use self::child::run_child;
 
 use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
 use self::nodes::{Nodes, Whose};
@@ -85,14 +86,6 @@ const ANSWERS: [&str; 4] = [
     "missing_keys_are_slow",
     "nodes_share_evenly",
 ];
-
-/// Takes the part of a node.
-///
-/// # Errors
-/// If the node does not start or stop, or what it is told makes no sense.
-pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
-    child::run(input, output)
-}
 
 impl Study for ClusterStudyOptions {
     fn about(&self) -> About {

@@ -24,11 +24,11 @@ pub(super) enum ServerPlan {
     Trivial { answer: String },
 }
 
-/// Runs the process until its input ends.
+/// Takes the part of a process that answers: runs it until its input ends.
 ///
 /// # Errors
 /// If the server does not start or stop, or its input makes no sense.
-pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     match plan {
         ServerPlan::Pellucid { data, queued_calls_max } => {

@@ -18,13 +18,13 @@ mod plan;
 mod trivial;
 
 use std::ffi::OsString;
-use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
 use pellucid_profile::RECORDING_HERTZ;
 use pellucid_report::{Finding, StudyReport};
 
+pub use self::child::run_child;
 pub use self::plan::ConnectionPoolOptions;
 
 use self::child::ServerPlan;
@@ -51,14 +51,6 @@ const IDS_MAX: u64 = 10_000;
 /// The findings that answer the question.
 const ANSWERS: [&str; 5] =
     ["client_limit", "sockets_index", "sockets_missing", "sockets_scan", "unfinished"];
-
-/// Takes the part of a process that answers.
-///
-/// # Errors
-/// If the server does not start or stop, or what it is told makes no sense.
-pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
-    child::run(input, output)
-}
 
 impl Study for ConnectionPoolOptions {
     fn about(&self) -> About {

@@ -37,11 +37,11 @@ enum Told {
     End(String, usize, Sender<ServerFigures>),
 }
 
-/// Runs the process until its input ends.
+/// Takes the part of the process that is measured: runs it until its input ends.
 ///
 /// # Errors
 /// If the server does not start or stop, or its input makes no sense.
-pub(super) fn run(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     let server = serve(&plan)?;
     let mut profiled = Some(Profiled::begin(RECORDING_HERTZ));

@@ -111,11 +111,7 @@ fn total(rounds: Rounds<'_>) -> Finding {
 }
 
 fn before(rounds: Rounds<'_>) -> Finding {
-    let of = |name: &'static str| {
-        let title = format!("{name}, median");
-        rounds.version(&title, Unit::Nanoseconds, &move |run| median(run, name))
-    };
-    let (parse, route) = (of("parse"), of("route"));
+    let [[parse, _], [route, _]] = ["parse", "route"].map(|name| phase(rounds, name));
     let each = rounds.version("share of the total, mean of both", Unit::Share, &|run| {
         (share(run, "parse") + share(run, "route")) / 2.0
     });
@@ -129,8 +125,7 @@ fn before(rounds: Rounds<'_>) -> Finding {
 }
 
 fn hand_over(rounds: Rounds<'_>) -> Finding {
-    let queue = rounds.version("queue, median", Unit::Nanoseconds, &|run| median(run, "queue"));
-    let part = rounds.version("queue, of the total", Unit::Share, &|run| share(run, "queue"));
+    let [queue, part] = phase(rounds, "queue");
     let sentence = match queue.value() {
         Some(0.0) => "There is no hand-over: the thread that reads a request answers it, and its \
                       queue takes no time."
@@ -146,9 +141,18 @@ fn hand_over(rounds: Rounds<'_>) -> Finding {
     )
 }
 
+/// The median of a phase, and its share of the total.
+fn phase(rounds: Rounds<'_>, name: &str) -> [Estimate; 2] {
+    let of =
+        |what: &str, unit, of: Figure<'_>| rounds.version(&format!("{name}, {what}"), unit, of);
+    [
+        of("median", Unit::Nanoseconds, &|run| median(run, name)),
+        of("of the total", Unit::Share, &|run| share(run, name)),
+    ]
+}
+
 fn execute(rounds: Rounds<'_>) -> Finding {
-    let here = rounds.version("execute, median", Unit::Nanoseconds, &|run| median(run, "execute"));
-    let part = rounds.version("execute, of the total", Unit::Share, &|run| share(run, "execute"));
+    let [here, part] = phase(rounds, "execute");
     Finding::new(
         "execute",
         "The handler takes 18 µs, 30 % of the total; 13 of them compress an answer of 60 bytes.",
@@ -161,8 +165,7 @@ fn execute(rounds: Rounds<'_>) -> Finding {
 }
 
 fn write(rounds: Rounds<'_>) -> Finding {
-    let here = rounds.version("write, median", Unit::Nanoseconds, &|run| median(run, "write"));
-    let part = rounds.version("write, of the total", Unit::Share, &|run| share(run, "write"));
+    let [here, part] = phase(rounds, "write");
     Finding::new(
         "write",
         "Writing the response takes 15 µs, a quarter of the total.",

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use pellucid_account::Distribution;
 use pellucid_load::{
-    Limit, LoadOptions, LoadResult, RequestSource, RequestSources, Target, ThreadShare, run as load,
+    Limit, LoadOptions, LoadResult, RequestSource, Target, ThreadShare, run as load,
 };
 use pellucid_report::JudgedLoad;
 
-use super::figures::ServerFigures;
+use super::figures::{ServerFigures, powers, quantiles};
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
 use crate::error::StudyError;
 use crate::loads::judged;
@@ -102,7 +102,10 @@ impl ServerProcess {
         (options.connections, options.threads) = (1, 1);
         options.limit = Limit::Requests(requests);
         options.timeout = TIMEOUT;
-        options.sources = Some(Arc::new(Requests { operation, host }));
+        options.sources = Some(Arc::new(move |_: ThreadShare| {
+            let host = host.clone();
+            Box::new(Source { operation, host, number: 0 }) as Box<dyn RequestSource>
+        }));
         self.plan.transport.set(&mut options);
         let result =
             load(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(StudyError::step)?;
@@ -125,17 +128,6 @@ impl ServerProcess {
 }
 
 /// The requests of one operation.
-struct Requests {
-    operation: Operation,
-    host: String,
-}
-
-impl RequestSources for Requests {
-    fn source(&self, _: ThreadShare) -> Box<dyn RequestSource> {
-        Box::new(Source { operation: self.operation, host: self.host.clone(), number: 0 })
-    }
-}
-
 struct Source {
     operation: Operation,
     host: String,
@@ -165,30 +157,13 @@ impl RequestSource for Source {
 
 fn client_side(result: &LoadResult) -> Distribution {
     let histogram = &result.times.service;
-    let quantile = |quantile: f64| histogram.value_at_quantile(quantile);
-    let mut log2: Vec<(u64, u64)> = Vec::new();
-    for step in histogram.iter_recorded() {
-        let value = step.value_iterated_to();
-        let power = if value == 0 { 0 } else { 1 << value.ilog2() };
-        let count = step.count_since_last_iteration();
-        match log2.last_mut() {
-            Some((last, sum)) if *last == power => *sum += count,
-            _ => log2.push((power, count)),
-        }
-    }
+    let steps = histogram.iter_recorded();
     Distribution {
         count: histogram.len(),
         min_ns: histogram.min(),
-        q1_ns: quantile(0.25),
         mean_ns: histogram.mean(),
-        q3_ns: quantile(0.75),
         max_ns: histogram.max(),
-        p50_ns: quantile(0.5),
-        p90_ns: quantile(0.9),
-        p99_ns: quantile(0.99),
-        p99_9_ns: quantile(0.999),
-        p99_99_ns: quantile(0.9999),
-        log2,
-        buckets: Vec::new(),
+        log2: powers(steps.map(|of| (of.value_iterated_to(), of.count_since_last_iteration()))),
+        ..quantiles(|quantile| histogram.value_at_quantile(quantile))
     }
 }

@@ -141,30 +141,42 @@ pub(crate) fn distribution(mut values: Vec<u64>) -> Distribution {
         let rank = (quantile * values.len() as f64).ceil() as usize;
         values[rank.clamp(1, values.len()) - 1]
     };
-    let mut log2: Vec<(u64, u64)> = Vec::new();
-    for value in &values {
-        let power = if *value == 0 { 0 } else { 1 << value.ilog2() };
-        match log2.last_mut() {
-            Some((last, count)) if *last == power => *count += 1,
-            _ => log2.push((power, 1)),
-        }
-    }
     let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
     Distribution {
         count: values.len() as u64,
         min_ns: *min,
-        q1_ns: quantile(0.25),
         mean_ns: sum as f64 / values.len() as f64,
-        q3_ns: quantile(0.75),
         max_ns: *max,
+        log2: powers(values.iter().map(|value| (*value, 1))),
+        ..quantiles(quantile)
+    }
+}
+
+/// A distribution of which nothing but its quantiles is known yet.
+pub(crate) fn quantiles(quantile: impl Fn(f64) -> u64) -> Distribution {
+    Distribution {
+        q1_ns: quantile(0.25),
+        q3_ns: quantile(0.75),
         p50_ns: quantile(0.5),
         p90_ns: quantile(0.9),
         p99_ns: quantile(0.99),
         p99_9_ns: quantile(0.999),
         p99_99_ns: quantile(0.9999),
-        log2,
-        buckets: Vec::new(),
+        ..Distribution::default()
     }
+}
+
+/// The counts of values, which come in their order, by the power of two below each.
+pub(crate) fn powers(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut log2: Vec<(u64, u64)> = Vec::new();
+    for (value, count) in values {
+        let power = if value == 0 { 0 } else { 1 << value.ilog2() };
+        match log2.last_mut() {
+            Some((last, sum)) if *last == power => *sum += count,
+            _ => log2.push((power, count)),
+        }
+    }
+    log2
 }
 
 /// The lowest and the highest frequency of the processors now, in MHz, if the system tells.

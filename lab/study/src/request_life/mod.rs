@@ -15,11 +15,10 @@ mod original;
 mod outside;
 mod plan;
 
-use std::io::{BufRead, Write};
-
 use pellucid_clock::Clock;
 use pellucid_report::{Finding, StudyReport};
 
+pub use self::child::run_child;
 pub use self::plan::RequestLifeOptions;
 
 use self::conclusions::Rounds;
@@ -35,14 +34,6 @@ use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The findings that answer the question: the total, its largest part, and what adds to it.
 const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
-
-/// Takes the part of the process that is measured.
-///
-/// # Errors
-/// If the server does not start or stop, or what it is told makes no sense.
-pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
-    child::run(input, output)
-}
 
 impl Study for RequestLifeOptions {
     fn about(&self) -> About {
