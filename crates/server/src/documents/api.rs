@@ -16,7 +16,7 @@ use pellucid_thread::Recurring;
 use super::authorization::{
     CallError, authorize_account, collection_of, database_of, find_collection,
 };
-use super::call::Call;
+use super::call::{Call, bad_request, not_implemented};
 use super::completion::{Completion, ReplyResult};
 use super::control::Calls;
 use super::cursors::Cursors;
@@ -244,8 +244,7 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Result<Option<Completion>, CallError> {
         if call.is_async {
-            let message = "jobs (x-arango-async: store) are not implemented";
-            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message).into());
+            return Err(not_implemented("jobs (x-arango-async: store) are not implemented").into());
         }
         if let Some(id) = &call.transaction {
             let id = String::from_utf8_lossy(id);
@@ -284,15 +283,11 @@ impl DocumentApi {
             ServerCall::Version => server_info::version(version, call),
             ServerCall::Admin => server_info::admin(documents, &self.pool, version, call),
             ServerCall::Backups => backups::answer(documents, version, call),
-            ServerCall::Grants => {
-                let message =
-                    "grants of users are not implemented here: see `pellucid account --help`";
-                Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-            }
+            ServerCall::Grants => Err(not_implemented(
+                "grants of users are not implemented here: see `pellucid account --help`",
+            )),
             // The row says what the path lacks.
-            ServerCall::Incomplete => {
-                Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, call.route.about))
-            }
+            ServerCall::Incomplete => Err(bad_request(call.route.about)),
             ServerCall::BadIndex => Err(ErrorNumber::INDEX_HANDLE_BAD.into()),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pellucid_document::{Collection, Database, DocumentError, Documents, ErrorNumber};
 
-use super::call::Call;
+use super::call::{Call, bad_request};
 use super::reply::error_as;
 use crate::access::{Identity, Right, Scope};
 use crate::reply::Reply;
@@ -146,8 +146,7 @@ fn nothing_named(call: &Call<'_>) -> DocumentError {
     if call.segment(1) != Some("document") {
         return ErrorNumber::COLLECTION_PARAMETER_MISSING.into();
     }
-    let message = "expecting /_api/document/<collection>";
-    DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+    bad_request("expecting /_api/document/<collection>")
 }
 
 fn forbidden() -> DocumentError {

@@ -8,7 +8,7 @@ use pellucid_store::{
 };
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, bad_json};
+use super::call::{Call, bad_json, bad_request, not_implemented};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::server_info::unknown_path;
@@ -22,41 +22,39 @@ const OPTIONS: [&str; 5] = ["label", "bytesPerSecond", "timeout", "allowInconsis
 pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> ReplyResult {
     let store = documents.store();
     let backups = store.local().and_then(|local| local.backups()).ok_or_else(|| {
-        let message = "this server's store makes no backups of its own: use those of its machines";
-        DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message)
+        not_implemented(
+            "this server's store makes no backups of its own: use those of its machines",
+        )
     })?;
     match (call.method, call.segment(2)) {
         (Method::Post, None | Some("create")) => create(backups, version, call),
         (Method::Get, None) => list(backups, version, &Map::new()),
         (Method::Post, Some("list")) => list(backups, version, &body(call, &["id"])?),
         (Method::Post, Some("delete")) => delete(backups, &body(call, &["id"])?),
-        (Method::Post, Some("restore")) => {
-            let message = "a server does not replace its own data: stop it, or restore beside it, \
-                           by `pellucid inspect NEW restore DATA/backups/ID`";
-            Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-        }
-        (Method::Post, Some("upload" | "download")) => {
-            let message = "a backup is a folder, DATA/backups/ID: copy it with the machine's means";
-            Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-        }
+        (Method::Post, Some("restore")) => Err(not_implemented(
+            "a server does not replace its own data: stop it, or restore beside it, \
+             by `pellucid inspect NEW restore DATA/backups/ID`",
+        )),
+        (Method::Post, Some("upload" | "download")) => Err(not_implemented(
+            "a backup is a folder, DATA/backups/ID: copy it with the machine's means",
+        )),
         _ => Err(unknown_path(call)),
     }
 }
 
 /// The object that a call sends, or an empty one; it has these attributes at most.
 fn body(call: &Call<'_>, known: &[&str]) -> Result<Map<String, Value>, DocumentError> {
-    let refused = |message| DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message);
     if call.body.trim_ascii().is_empty() {
         return Ok(Map::new());
     }
     let Value::Object(body) =
         serde_json::from_slice(&call.body).map_err(|error| bad_json(&error))?
     else {
-        return Err(refused("the body has to be an object".to_owned()));
+        return Err(bad_request("the body has to be an object".to_owned()));
     };
     match body.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
-            Err(refused(format!("the attribute `{name}` is none of {}", known.join(", "))))
+            Err(bad_request(format!("the attribute `{name}` is none of {}", known.join(", "))))
         }
         None => Ok(body),
     }
@@ -107,8 +105,7 @@ fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> Repl
 
 fn delete(backups: &dyn Backups, body: &Map<String, Value>) -> ReplyResult {
     let Some(id) = text_in(body, "id")? else {
-        let message = "the attribute `id` is missing: which backup?";
-        return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
+        return Err(bad_request("the attribute `id` is missing: which backup?"));
     };
     if !backups.delete(&BackupId::parse(id)?)? {
         return Err(no_backup(id));
@@ -124,10 +121,7 @@ fn text_in<'a>(body: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => {
-            let message = format!("the attribute `{name}` has to be a text");
-            Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
-        }
+        Some(_) => Err(bad_request(format!("the attribute `{name}` has to be a text"))),
     }
 }
 
@@ -139,9 +133,9 @@ fn speed_in(body: &Map<String, Value>) -> Result<Option<u64>, DocumentError> {
     let speed = whole(value).filter(|bytes| *bytes >= BACKUP_BYTES_PER_SECOND_MIN);
     speed.map(Some).ok_or_else(|| {
         let least = BACKUP_BYTES_PER_SECOND_MIN;
-        let message =
-            format!("the attribute `bytesPerSecond` has to be a whole number from {least} on");
-        DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+        bad_request(format!(
+            "the attribute `bytesPerSecond` has to be a whole number from {least} on"
+        ))
     })
 }
 

@@ -168,10 +168,8 @@ impl<'a> Call<'a> {
     /// 400 for another word: a mistyped `true` is no `false`.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, DocumentError> {
         let Some(word) = self.parameter(name) else { return Ok(None) };
-        flag_of_word(&word).map_err(|()| {
-            let message = format!("bad parameter: `{name}` is true or false");
-            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
-        })
+        flag_of_word(&word)
+            .map_err(|()| bad_request(format!("bad parameter: `{name}` is true or false")))
     }
 
     /// A parameter that is false unless it is given as true.
@@ -192,10 +190,7 @@ impl<'a> Call<'a> {
         }
         match serde_json::from_slice(&self.body) {
             Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => {
-                let message = "expecting an object in the body";
-                Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
-            }
+            Ok(_) => Err(bad_request("expecting an object in the body")),
             Err(error) => Err(bad_json(&error)),
         }
     }
@@ -222,6 +217,16 @@ pub(crate) fn flag_in(
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
         Some(_) => Err(bad_parameter(&format!("`{name}` is true or false"))),
     }
+}
+
+/// The error for a request that cannot be right: 400.
+pub(crate) fn bad_request(message: impl Into<String>) -> DocumentError {
+    DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
+}
+
+/// The error for a part of ArangoDB that is not built.
+pub(crate) fn not_implemented(message: impl Into<String>) -> DocumentError {
+    DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message)
 }
 
 /// The error for a malformed member of a body.

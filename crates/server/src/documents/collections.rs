@@ -9,7 +9,7 @@ use pellucid_document::{
 use serde_json::{Map, Value, json};
 
 use super::authorization::{authorize, authorize_collection};
-use super::call::{Call, bad_parameter, flag_in};
+use super::call::{Call, bad_parameter, flag_in, not_implemented};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::users::{check_users, make_users};
@@ -341,8 +341,7 @@ fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
             _ => true,
         });
         if is_given {
-            let message = format!("{name} is not implemented");
-            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+            return Err(not_implemented(format!("{name} is not implemented")));
         }
     }
     Ok(())

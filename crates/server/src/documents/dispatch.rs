@@ -9,7 +9,7 @@ use pellucid_http::Request;
 use pellucid_store::Arrival;
 
 use super::api::DocumentApi;
-use super::call::Call;
+use super::call::{Call, bad_request};
 use super::completion::Completion;
 use super::reply::{empty, error_as};
 use super::users::{self, LogIn, token_reply};
@@ -134,10 +134,7 @@ pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str, allowed: Met
         Missing::Path => {
             DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("unknown path '{path}'"))
         }
-        Missing::Encoding => {
-            let message = "the path is not percent-encoded as it must be";
-            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
-        }
+        Missing::Encoding => bad_request("the path is not percent-encoded as it must be"),
         Missing::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
         Missing::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
     };

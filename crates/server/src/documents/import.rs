@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, DocumentError, Documents, ErrorNumber, ImportForm, ImportOptions, Overwrite,
+    Collection, DocumentError, Documents, ImportForm, ImportOptions, Overwrite,
 };
 use pellucid_store::Acknowledgement;
 use serde_json::json;
 
-use super::call::Call;
+use super::call::{Call, bad_request};
 use super::completion::ReplyResult;
 use crate::reply::Reply;
 
@@ -61,10 +61,7 @@ fn form_of(call: &Call<'_>) -> Result<ImportForm, DocumentError> {
         Some("documents") => Ok(ImportForm::Lines),
         Some("list" | "array") => Ok(ImportForm::Array),
         Some("auto") => Ok(ImportForm::Auto),
-        Some(other) => {
-            let message = format!("invalid value for type: {other}");
-            Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
-        }
+        Some(other) => Err(bad_request(format!("invalid value for type: {other}"))),
     }
 }
 
@@ -74,9 +71,6 @@ fn on_duplicate(call: &Call<'_>) -> Result<Overwrite, DocumentError> {
         Some("update") => Ok(Overwrite::Update),
         Some("replace") => Ok(Overwrite::Replace),
         Some("ignore") => Ok(Overwrite::Ignore),
-        Some(other) => {
-            let message = format!("invalid value for onDuplicate: {other}");
-            Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message))
-        }
+        Some(other) => Err(bad_request(format!("invalid value for onDuplicate: {other}"))),
     }
 }

@@ -8,7 +8,7 @@ use pellucid_document::{
 };
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, bad_parameter, flag_in};
+use super::call::{Call, bad_parameter, flag_in, not_implemented};
 use super::completion::ReplyResult;
 use super::memory::RequestMemory;
 use super::owner::Owner;
@@ -107,8 +107,7 @@ fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentEr
         Some("persistent" | "hash" | "skiplist") => IndexKind::Persistent,
         Some("ttl") => IndexKind::Ttl,
         Some(other) if UNBUILT.contains(&other) => {
-            let message = format!("indexes of type {other} are not implemented");
-            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+            return Err(not_implemented(format!("indexes of type {other} are not implemented")));
         }
         _ => return Err(bad_parameter("invalid index type")),
     };
@@ -118,8 +117,7 @@ fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentEr
     let fields: Option<Vec<_>> = fields.collect();
     let fields = fields.ok_or_else(|| bad_parameter("`fields` is an array of strings"))?;
     if body.get("storedValues").and_then(Value::as_array).is_some_and(|values| !values.is_empty()) {
-        let message = "storedValues is not implemented";
-        return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        return Err(not_implemented("storedValues is not implemented"));
     }
     let name = match body.get("name") {
         None | Some(Value::Null) => None,

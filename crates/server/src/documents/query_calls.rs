@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use pellucid_aql::RULES;
-use pellucid_document::{Database, DocumentError, ErrorNumber};
+use pellucid_document::{Database, ErrorNumber};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::{Call, not_implemented};
 use super::completion::ReplyResult;
 use super::query_extra::to_json;
 use super::query_runner::QueryRunner;
@@ -67,8 +67,9 @@ fn tracking(call: &Call<'_>) -> ReplyResult {
     let asked = if call.method == Method::Put { call.object()? } else { Map::new() };
     let is_other = |(name, value): &(&String, &Value)| properties.get(name) != Some(*value);
     if let Some((name, _)) = asked.iter().find(is_other) {
-        let message = format!("`{name}` cannot be set: slow queries are in the account");
-        return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+        return Err(not_implemented(format!(
+            "`{name}` cannot be set: slow queries are in the account"
+        )));
     }
     Ok(success(200, properties))
 }

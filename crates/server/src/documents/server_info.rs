@@ -4,7 +4,7 @@ use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
 use serde_json::json;
 
-use super::call::Call;
+use super::call::{Call, not_implemented};
 use super::completion::ReplyResult;
 use super::pool::Pool;
 use super::reply::success;
@@ -75,10 +75,7 @@ pub(super) fn admin(
         (Method::Put, Some("server"), Some("mode")) => {
             match call.object()?.get("mode").and_then(|mode| mode.as_str()) {
                 Some("default") => Ok(success(200, json!({ "mode": "default" }))),
-                Some("readonly") => {
-                    let message = "the mode `readonly` is not implemented";
-                    Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-                }
+                Some("readonly") => Err(not_implemented("the mode `readonly` is not implemented")),
                 _ => Err(ErrorNumber::HTTP_BAD_PARAMETER.into()),
             }
         }

@@ -3,7 +3,7 @@
 use pellucid_document::{DocumentError, ErrorNumber};
 use serde_json::json;
 
-use super::call::Call;
+use super::call::{Call, not_implemented};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::server_info::unknown_path;
@@ -13,15 +13,12 @@ use crate::routes::Method;
 /// Answers a call below `/_api/` that is not implemented: lists are empty, all else is refused.
 pub(super) fn answer(call: &Call<'_>) -> ReplyResult {
     let what = call.segment(1).unwrap_or_default();
-    let not_implemented = |what: &str| {
-        let message = format!("{what} are not implemented");
-        Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message))
-    };
+    let refused = |what: &str| Err(not_implemented(format!("{what} are not implemented")));
     let lists = call.method == Method::Get && call.length() == 2;
     match what {
         "transaction" if lists => Ok(Reply::value(200, &json!({ "transactions": [] }))),
         "transaction" => match (call.method, call.segment(2)) {
-            (Method::Post, _) => not_implemented("transactions of several requests"),
+            (Method::Post, _) => refused("transactions of several requests"),
             (Method::Get | Method::Put | Method::Delete, Some(id)) => {
                 let message = format!("transaction '{id}' not found");
                 Err(DocumentError::new(ErrorNumber::TRANSACTION_NOT_FOUND, message))
@@ -29,17 +26,17 @@ pub(super) fn answer(call: &Call<'_>) -> ReplyResult {
             _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
         },
         "view" | "analyzer" | "aqlfunction" if lists => Ok(success(200, json!({ "result": [] }))),
-        "view" => not_implemented("views"),
-        "analyzer" => not_implemented("analyzers"),
-        "aqlfunction" => not_implemented("functions of users"),
+        "view" => refused("views"),
+        "analyzer" => refused("analyzers"),
+        "aqlfunction" => refused("functions of users"),
         "gharial" if lists => Ok(success(200, json!({ "graphs": [] }))),
-        "gharial" => not_implemented("graphs"),
-        "cluster" => not_implemented("clusters"),
-        "job" => not_implemented("jobs"),
-        "token" => not_implemented("access tokens"),
-        "simple" => not_implemented("simple queries"),
-        "edges" => not_implemented("lists of edges"),
-        "query-cache" | "query-plan-cache" => not_implemented("caches of queries"),
+        "gharial" => refused("graphs"),
+        "cluster" => refused("clusters"),
+        "job" => refused("jobs"),
+        "token" => refused("access tokens"),
+        "simple" => refused("simple queries"),
+        "edges" => refused("lists of edges"),
+        "query-cache" | "query-plan-cache" => refused("caches of queries"),
         "key-generators" if lists => {
             Ok(Reply::value(200, &json!({ "keyGenerators": ["traditional"] })))
         }

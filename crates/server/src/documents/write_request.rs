@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, Committed, DocumentError, ErrorNumber, Outcome, Overwrite, Shape, Transaction,
-    Version, WriteOptions,
+    Collection, Committed, DocumentError, Outcome, Overwrite, Shape, Transaction, Version,
+    WriteOptions,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{MergeOptions, ObjectRef, Ref, json};
 
-use super::call::{Call, object_in, open};
+use super::call::{Call, bad_request, not_implemented, object_in, open};
 use crate::routes::Method;
 
 /// The parameters of a call that writes.
@@ -39,9 +39,10 @@ impl WriteRequest {
         let waits = call.is_set("waitForSync")? || collection.shape().definition.wait_for_sync;
         let is_unjudged = call.if_match.is_some() && call.part("{key}").is_none();
         if is_unjudged || call.if_none_match.is_some() {
-            let message = "bad parameter: If-Match is for writes of a key in the path, \
-                           If-None-Match for reads";
-            return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
+            return Err(bad_request(
+                "bad parameter: If-Match is for writes of a key in the path, \
+                 If-None-Match for reads",
+            ));
         }
         let replaces = call.is_set("overwrite")?;
         let mode = call.parameter("overwriteMode");
@@ -52,16 +53,16 @@ impl WriteRequest {
             Some("replace") => Overwrite::Replace,
             Some("update") => Overwrite::Update,
             Some(other) => {
-                let message = format!("bad parameter: there is no overwriteMode `{other}`");
-                return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
+                return Err(bad_request(format!(
+                    "bad parameter: there is no overwriteMode `{other}`"
+                )));
             }
         };
         if call
             .parameter("versionAttribute")
             .is_some_and(|name| !name.is_empty() && name != "undefined")
         {
-            let message = "versionAttribute is not implemented";
-            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
+            return Err(not_implemented("versionAttribute is not implemented"));
         }
         Ok(WriteRequest {
             method: call.method,
