@@ -23,7 +23,7 @@ pub const GUEST: &str = "guest";
 pub struct ClusterOptions {
     /// All nodes.
     pub nodes: NodeList,
-    /// The of that them this is; nothing for a guest, who has no keys.
+    /// The one of them that this is; none for a guest, who has no keys.
     pub node: Option<NodeUrl>,
     /// The secret of the nodes, which they prove to each other.
     pub secret: Option<Vec<u8>>,

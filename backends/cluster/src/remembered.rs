@@ -32,7 +32,7 @@ pub struct Remembered {
     pub epoch: u64,
     /// All nodes.
     pub nodes: NodeList,
-    /// The of that them this was.
+    /// The one of them that this was.
     pub node: NodeUrl,
 }
 

@@ -61,7 +61,7 @@ pub struct Index {
     pub id: IndexId,
     /// Its name.
     pub name: String,
-    /// The message.
+    /// The way in which it is kept.
     pub kind: IndexKind,
     /// The fields by which it is sorted, the most significant first.
     pub fields: Vec<IndexField>,
@@ -347,7 +347,7 @@ impl WriteKind {
     }
 }
 
-/// The action of an insert where a document of that key is there.
+/// The action of an insert or an import where a document of that key is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverwriteMode {
     /// It fails with error 1210, a unique constraint that is violated.

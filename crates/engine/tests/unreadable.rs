@@ -18,10 +18,13 @@ fn is_child(name: &str) -> bool {
         return true;
     }
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    let path = format!("unreadable::{name}");
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let path = format!("{module}::{name}");
     let output = child.args([&path, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{told}", output.status);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("1 passed"), "{path}: {printed}");
     false
 }
 

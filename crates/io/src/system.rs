@@ -137,7 +137,9 @@ fn mount_of(directory: &Path) -> Option<[u8; 16]> {
 /// Parses 32 hexadecimal digits with dashes anywhere between them.
 fn parse_identity(text: &str) -> Option<[u8; 16]> {
     let digits = text.trim().replace('-', "");
-    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    // A sign would be taken, too.
+    let is_one = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_one.then(|| u128::from_str_radix(&digits, 16).ok())??;
     Some(number.to_be_bytes())
 }
 

@@ -94,7 +94,7 @@ impl Drop for Server {
 /// Where the release build of Pellucid is.
 pub fn pellucid() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     target.join("release/pellucid")
 }
 

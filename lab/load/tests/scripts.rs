@@ -334,6 +334,7 @@ fn errors_name_the_file_and_the_line() {
         ("function request() return 'GET' end", "incomplete request"),
         ("function setup(t) t:set('f', print) end", "cannot transfer a function"),
         ("function setup(t) local a = {} a.a = a t:set('a', a) end", "nested too deeply"),
+        ("function setup(t) local a = {} a[a] = a t:set('a', a) end", "nested too deeply"),
         ("function setup(t) t.addr = 1 end", "an address from wrk.lookup is expected"),
         ("wrk.lookup('localhost', 'nonsense')", "unknown service"),
     ];

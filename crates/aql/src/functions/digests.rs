@@ -147,7 +147,7 @@ fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::run;
-    use super::hexadecimal;
+    use super::{Value, hexadecimal};
 
     fn md5(message: &[u8]) -> [u8; 16] {
         super::md5(message, &mut run()).unwrap()
@@ -158,12 +158,41 @@ mod tests {
         assert_eq!(hexadecimal(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
         let letters = "abcdefghijklmnopqrstuvwxyz";
         assert_eq!(hexadecimal(&md5(letters.as_bytes())), "c3fcd3d76192e4007dfb496cca67e13b");
-        let function = crate::functions::find("SHA1").unwrap();
-        let sha1 = |text: &str| {
-            (function.body)(&mut run(), &[text.into()]).unwrap().as_str().unwrap().to_owned()
-        };
-        assert_eq!(sha1("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         let long = "0123456701234567012345670123456701234567012345670123456701234567".repeat(10);
-        assert_eq!(sha1(&long), "dea356a2cddd90c7a7ecedc5ebb563934f460452");
+        for (name, text, begin) in [
+            ("SHA1", "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+            ("SHA1", &long, "dea356a2cddd90c7a7ecedc5ebb563934f460452"),
+            ("SHA256", "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            ("SHA512", "abc", "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"),
+        ] {
+            let digest = call(name, text);
+            assert!(digest.as_str().unwrap().starts_with(begin), "{name}: {digest:?}");
+        }
+    }
+
+    fn call(function: &str, text: &str) -> Value {
+        let function = crate::functions::find(function).unwrap();
+        (function.body)(&mut run(), &[text.into()]).unwrap()
+    }
+
+    #[test]
+    fn base64_has_the_standard_alphabet_and_pads() {
+        let long = "a".repeat(10_000);
+        for (text, encoded) in [
+            ("", String::new()),
+            ("f", "Zg==".to_owned()),
+            ("fo", "Zm8=".to_owned()),
+            ("foo", "Zm9v".to_owned()),
+            ("ÿ?>", "w78/Pg==".to_owned()),
+            (&long, format!("{}YQ==", "YWFh".repeat(3_333))),
+        ] {
+            assert_eq!(call("TO_BASE64", text).as_str(), Some(encoded.as_str()));
+        }
+    }
+
+    /// Clients may have kept them.
+    #[test]
+    fn hashes_stay_what_they_are() {
+        assert_eq!(call("HASH", "abc"), Value::Int(4_488_849_461_866_249));
     }
 }

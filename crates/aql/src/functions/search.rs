@@ -74,7 +74,7 @@ pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<u
 pub(super) struct Occurrence {
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// The of that the texts it is.
+    /// The number of the text, among those that are looked for.
     pub(super) part: usize,
 }
 

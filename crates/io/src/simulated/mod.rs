@@ -262,7 +262,10 @@ mod tests {
 
     #[test]
     fn what_is_synced_survives_every_crash() {
-        let (files, _) = with_durable_file(&[7; 2000]);
+        let (files, file) = with_file(&[7; 2000]);
+        // In the other order: the content before the name.
+        file.sync().unwrap();
+        files.sync_directory(Path::new("/d")).unwrap();
         for seed in 0..100 {
             assert_eq!(files.crash(seed).read(Path::new("/d/a")).unwrap(), [7; 2000]);
         }

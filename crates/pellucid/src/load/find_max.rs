@@ -402,6 +402,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_description_of_work_is_searched_as_a_path_is() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("mix.toml");
+        let operations = ["a", "b"]
+            .map(|name| format!("[[operation]]\nname = \"{name}\"\npath = \"/{name}\"\n"));
+        std::fs::write(&file, format!("rate = 9\n{}", operations.concat())).unwrap();
+        let work = ["--slo", "p99=25ms", "--quick", "--work", file.to_str().unwrap()];
+        let found = find(&task(&work)).unwrap();
+        let ratio = found.knee.median_per_second().unwrap() / 500.0;
+        assert!((0.95..=1.05).contains(&ratio), "{ratio} of the capacity");
+    }
+
     /// The time that was given was not used.
     #[test]
     fn a_rate_is_confirmed_for_the_time_that_is_given() {

@@ -79,7 +79,10 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         let mut out = Out::file(path)?;
-        out.write(bytes)?;
+        // A report is whole, or it failed.
+        if !out.write(bytes)? {
+            return Err(Failure::work("the reader has closed it"));
+        }
         out.end()
     };
     write().map_err(|failure| failure.at(&format!("{} bytes", bytes.len())))?;

@@ -137,7 +137,7 @@ impl fmt::Display for SocketMode {
 
 /// Addresses in a file: one is a text there, and several are a list of texts.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "an address as \"127.0.0.1:8080\" or a list of them")]
+#[serde(untagged, expecting = "expected an address as \"127.0.0.1:8080\" or a list of them")]
 enum Addresses {
     One(String),
     Several(Vec<String>),

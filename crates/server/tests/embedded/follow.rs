@@ -108,6 +108,7 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
     let headers =
         [("traceparent", parent.as_str()), ("tracestate", "rojo=00f067aa"), ("tracestate", "a=1")];
     let answer = client.call("GET", &entity("secret-key"), &headers, b"").having(200);
+    assert_eq!(answer.text(), "value");
     let returned = answer.header("traceresponse").unwrap().to_owned();
 
     let (head, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();

@@ -75,6 +75,7 @@ fn contents(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::Duplicates;
     use crate::json::{self, Limits, parse_packed};
     use crate::packed::open;
     use crate::samples::values;
@@ -91,7 +92,7 @@ mod tests {
             prop_assert_eq!(String::from_utf8(written), String::from_utf8(built));
         }
 
-        /// Whatever the bytes, what is written is JSON.
+        /// Whatever the bytes, what is written is JSON. Damage can give two members one name.
         #[test]
         fn damaged_bytes_are_written_as_what_they_read_as(
             value in values(),
@@ -105,7 +106,8 @@ mod tests {
                 let mut written = vec![b'['];
                 json::write(value, &mut written);
                 written.push(b']');
-                prop_assert!(parse_packed(&written, Limits::default()).is_ok(), "{written:?}");
+                let limits = Limits { duplicates: Duplicates::Last, ..Limits::default() };
+                prop_assert!(parse_packed(&written, limits).is_ok(), "{written:?}");
             }
         }
     }

@@ -130,7 +130,7 @@ fn program() -> PathBuf {
     if let Some(program) = std::env::var_os("PELLUCID") {
         return PathBuf::from(program);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(usual, PathBuf::from);
     target.join("release/pellucid")
 }

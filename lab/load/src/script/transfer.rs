@@ -22,10 +22,14 @@ fn copy_within(value: &Value, to: &Lua, depth: usize) -> mlua::Result<Result<Val
             let copied = to.create_table()?;
             for pair in table.pairs::<Value, Value>() {
                 let (key, value) = pair?;
-                let key = copy_within(&key, to, depth - 1)?;
-                match (key, copy_within(&value, to, depth - 1)?) {
-                    (Ok(key), Ok(value)) => copied.raw_set(key, value)?,
-                    (Err(text), _) | (_, Err(text)) => return Ok(Err(text)),
+                // A refusal of the key ends it: a table may be its own key and value.
+                let key = match copy_within(&key, to, depth - 1)? {
+                    Ok(key) => key,
+                    Err(text) => return Ok(Err(text)),
+                };
+                match copy_within(&value, to, depth - 1)? {
+                    Ok(value) => copied.raw_set(key, value)?,
+                    Err(text) => return Ok(Err(text)),
                 }
             }
             Value::Table(copied)

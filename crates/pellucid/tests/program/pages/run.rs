@@ -180,7 +180,7 @@ done",
             ("-c 64 -d 20s", "-c 8 -d 1s"),
             ("-R 10000", "-R 500"),
             ("--work mix.toml ", "--work mix.toml -d 300ms "),
-            // `load.rs` runs the search, which takes half a minute.
+            // `load.rs` and `find_max.rs` test the search, which takes half a minute.
             ("--find-max --slo p99=5ms", "--slo p99=5s"),
             ("--direct -R 5000", "--direct -d 1s -R 500"),
             ("-c 64 -R 500 unix:/run/pellucid/", "-c 8 -d 1s -R 500 unix:./run/"),

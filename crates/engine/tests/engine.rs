@@ -9,7 +9,6 @@
 mod common;
 
 mod backup;
-mod bad_sectors;
 mod changes;
 mod collection;
 mod concurrency;
@@ -24,7 +23,6 @@ mod golden;
 mod interleaved;
 mod known_failures;
 mod known_failures_at_rest;
-mod medium_faults;
 mod model;
 mod model_tables;
 mod prefixes;
@@ -32,5 +30,4 @@ mod salvage;
 mod simulated_threads;
 mod system_files;
 mod tables;
-mod unreadable;
 mod values;
