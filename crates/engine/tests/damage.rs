@@ -1,5 +1,5 @@
-//! The storage engine on a medium that loses sectors, in a program of its own: while a test knows of
-//! sectors that cannot be read, all reads of its process take the careful way.
+//! The storage engine on a medium that loses sectors, in a program of its own: while a test knows
+//! of sectors that cannot be read, all reads of its process take the careful way.
 
 #![allow(
     clippy::unwrap_used,

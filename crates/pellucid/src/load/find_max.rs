@@ -408,7 +408,7 @@ mod tests {
         let file = folder.path().join("mix.toml");
         let operations = ["a", "b"]
             .map(|name| format!("[[operation]]\nname = \"{name}\"\npath = \"/{name}\"\n"));
-        std::fs::write(&file, format!("rate = 9\n{}", operations.concat())).unwrap();
+        std::fs::write(&file, format!("[load]\nrate = 9\n{}", operations.concat())).unwrap();
         let work = ["--slo", "p99=25ms", "--quick", "--work", file.to_str().unwrap()];
         let found = find(&task(&work)).unwrap();
         let ratio = found.knee.median_per_second().unwrap() / 500.0;
