@@ -158,7 +158,7 @@ fn a_sweep_keeps_its_objectives_and_calls_done() {
 fn a_result_that_cannot_be_printed_is_work_that_failed() {
     let bench = Bench::start();
     let url = bench.url();
-    let short = ["load", "-t", "1", "-d", "1s", "-R", "50"];
+    let short = ["load", "-t", "1", "-d", "200ms", "-R", "50"];
     let kept = bench.path("a.json");
     let output = run(&[&short[..], &["--json", &url]].concat());
     std::fs::write(&kept, &output.stdout).unwrap();
