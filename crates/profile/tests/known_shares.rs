@@ -93,9 +93,9 @@ fn share_of(profile: &Resolved, function: &str) -> f64 {
     samples.map(|sample| sample.amount).sum::<f64>() / profile.amount()
 }
 
-/// How far a share of this profile may be from what is known: three standard errors, where they are
-/// more than [`TOLERANCE`]. Beside threads that want the processor, the kernel's timer is late by up
-/// to a tenth of a second, and one sample stands for all that time.
+/// The tolerance of shares of this profile: three standard errors, where they are more than
+/// [`TOLERANCE`]. Beside threads that want the processor, the kernel's timer is late by up to a
+/// tenth of a second, and one sample stands for all that time.
 fn tolerance_of(profile: &Resolved) -> f64 {
     let squares: f64 = profile.samples.iter().map(|sample| sample.amount.powi(2)).sum();
     (3.0 * 0.5 * squares.sqrt() / profile.amount()).max(TOLERANCE)

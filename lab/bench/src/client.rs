@@ -69,7 +69,13 @@ impl Client {
         self.body = captured.body;
         match response.status {
             200..300 => Ok(()),
-            status => Err(format!("{target}: {status}: {}", String::from_utf8_lossy(&self.body))),
+            status => Err(refusal_start(target, status) + &String::from_utf8_lossy(&self.body)),
         }
     }
+}
+
+/// What the error of a request for `target` begins with if it was answered with this status; the
+/// body of the answer follows.
+pub fn refusal_start(target: &str, status: u16) -> String {
+    format!("{target}: {status}: ")
 }

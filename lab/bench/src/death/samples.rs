@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
+use crate::client::{Client, refusal_start};
 use crate::nodes::PATIENCE;
 
 /// How one GET ended.
@@ -39,7 +39,7 @@ pub(super) fn sample(
         let sent = Instant::now();
         let answer = client.call("GET", target, "").map(|_| ());
         let took_ns = sent.elapsed().as_nanos() as f64;
-        let end = end_of(answer, owner);
+        let end = end_of(answer, target, owner);
         if matches!(end, End::Failed(_)) {
             // What else comes by this connection is not known.
             client = Client::connect_within(entry, PATIENCE)?;
@@ -52,10 +52,13 @@ pub(super) fn sample(
     Ok(samples)
 }
 
-fn end_of(answer: Result<(), String>, owner: &str) -> End {
+fn end_of(answer: Result<(), String>, target: &str, owner: &str) -> End {
+    let timeout = refusal_start(target, 504);
     match answer {
         Ok(()) => End::Answered,
-        Err(what) if what.contains(" 504 ") && what.contains(owner) => End::Refused,
+        Err(what) if what.strip_prefix(&timeout).is_some_and(|body| body.contains(owner)) => {
+            End::Refused
+        }
         Err(what) => End::Failed(what),
     }
 }
@@ -115,14 +118,14 @@ mod tests {
 
     #[test]
     fn only_a_504_with_the_owners_address_is_a_refusal() {
-        let named = format!("/v0/entity?id=k: HTTP/1.1 504 Gateway Timeout: owner http://{OWNER}");
-        assert_eq!(end_of(Err(named.clone()), OWNER), End::Refused);
-        assert!(matches!(end_of(Err(named.replace(OWNER, "")), OWNER), End::Failed(_)));
-        assert!(matches!(end_of(Err(named.replace("504", "503")), OWNER), End::Failed(_)));
-        // A key whose name has the digits is none, either.
-        let other = format!("/v0/entity?id=504: HTTP/1.1 500 Failed: http://{OWNER}");
-        assert!(matches!(end_of(Err(other), OWNER), End::Failed(_)));
-        assert_eq!(end_of(Ok(()), OWNER), End::Answered);
+        let target = "/v0/entity?id=504";
+        let answered = |status, body: String| {
+            end_of(Err(refusal_start(target, status) + &body), target, OWNER)
+        };
+        assert_eq!(answered(504, format!("owner http://{OWNER} is away")), End::Refused);
+        assert!(matches!(answered(504, "owner".to_owned()), End::Failed(_)));
+        assert!(matches!(answered(503, format!("504: http://{OWNER}")), End::Failed(_)));
+        assert_eq!(end_of(Ok(()), target, OWNER), End::Answered);
     }
 
     #[test]
